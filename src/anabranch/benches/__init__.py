@@ -1,0 +1,1 @@
+"""Measurements against peers; loaded by the command line."""

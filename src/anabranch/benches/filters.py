@@ -1,0 +1,228 @@
+"""`anabranch bench filters`: adaptive filters against plain Spark, fixed orders and other engines, on the same rows."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+import anabranch as ab
+from anabranch.benches import native, real
+from anabranch.benches.harness import Build, answer, race
+from anabranch.benches.workloads import (
+    Workload,
+    build,
+    correlated,
+    flipped,
+    grouped,
+    independent,
+    rotating,
+)
+from anabranch.measure import Bar, at_least, at_most, exit_code, informed, table, write_json
+from anabranch.spark.session import local_session
+
+COSTS, RATES = (10.0, 20.0, 30.0, 40.0, 50.0), (0.5, 0.3, 0.6, 0.2, 0.8)
+SEED = 20_260_000
+
+
+def main(*, quick: bool, json_path: Path | None = None) -> int:
+    """Run every workload, print the table, write the JSON; 0 when all bars hold, 3 otherwise."""
+    spark = local_session("anabranch-bench", cores=2)
+    bars: list[Bar] = []
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
+        for run in WORKLOADS:
+            found = run(spark, Path(folder), quick)
+            bars += found
+            print(table(found), flush=True)
+            print()
+    print(table(bars))
+    if json_path is not None:
+        write_json(bars, json_path)
+    return exit_code(bars)
+
+
+def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Five predicates of 10 to 50 us."""
+    rows, rounds = (40_000, 3) if quick else (200_000, 7)
+    work = build("cost-selectivity", independent(rows, RATES, _rng()), COSTS, folder)
+    best = work.best_order()
+    found = race(
+        {
+            "ours": partial(work.adaptive, spark),
+            "best": partial(work.adaptive, spark, "fixed", best),
+            "plain": partial(work.plain, spark),
+            "chained": partial(work.chained, spark),
+        },
+        rounds=rounds,
+    )
+    still = _still(spark, folder, quick)
+    calls = _calls(spark, work)
+    return [
+        at_least(
+            "cost x selectivity: plain Spark / ours", found.ratio("plain", "ours"), 3.0, found.describe("plain", "ours")
+        ),
+        informed(
+            "cost x selectivity: chained filters / ours", found.ratio("chained", "ours"), found.describe("chained")
+        ),
+        informed(
+            "cost x selectivity: calls of plain Spark / ours",
+            work.width * rows / calls,
+            f"{work.width * rows:,} / {calls:,}",
+        ),
+        *still,
+    ]
+
+
+def _still(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    rows, rounds = (120_000, 5) if quick else (300_000, 9)
+    work = build("still", independent(rows, RATES, _rng()), COSTS, folder)
+    best = work.best_order()
+    found = race(
+        {
+            "ours": partial(work.adaptive, spark),
+            "best": partial(work.adaptive, spark, "fixed", best),
+            "best again": partial(work.adaptive, spark, "fixed", best),
+        },
+        rounds=rounds,
+    )
+    return [
+        at_most(
+            "still data: ours / best fixed order", found.ratio("ours", "best"), 1.05, found.describe("ours", "best")
+        ),
+        informed("still data: A/A control", found.ratio("best again", "best"), found.describe("best again", "best")),
+    ]
+
+
+def correlation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Four predicates, equal each by itself."""
+    rows, rounds = (60_000, 3) if quick else (200_000, 7)
+    work = build("correlation", correlated(rows, _rng()), (20.0,) * 4, folder)
+    found = race(
+        {"ours": partial(work.adaptive, spark), "independent": partial(work.adaptive, spark, "independent")},
+        rounds=rounds,
+    )
+    rates = ", ".join(f"{r:.2f}" for r in work.passes.mean(axis=0))
+    return [
+        at_least(
+            "correlation: Independent / ours",
+            found.ratio("independent", "ours"),
+            1.25,
+            f"pass rates {rates}; {found.describe('independent', 'ours')}",
+        )
+    ]
+
+
+def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Selectivities that change every 100,000 rows, or once at 10 % of the scan."""
+    rows, rounds, rates = (400_000 if quick else 800_000), (2 if quick else 5), (0.05, 0.9, 0.85, 0.8)
+    periodic = build("drift", rotating(rows, rates, 100_000, _rng()), (8.0,) * 4, folder)
+    early = build("flip", flipped(rows // 4, rates, 0.1, _rng()), (20.0,) * 4, folder)
+    bars = []
+    for work, bar in ((periodic, "drift every 100,000 rows"), (early, "drift at 10 % of the scan")):
+        best = work.best_order()
+        found = race(
+            {"ours": partial(work.adaptive, spark), "best": partial(work.adaptive, spark, "fixed", best)},
+            rounds=rounds,
+        )
+        ratio, detail = found.ratio("best", "ours"), found.describe("best", "ours")
+        bars.append(
+            at_least(f"{bar}: best single fixed order / ours", ratio, 1.2, detail)
+            if work is periodic
+            else informed(f"{bar}: best single fixed order / ours", ratio, detail)
+        )
+    return bars
+
+
+def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Nothing to gain: equal predicates, and a single one."""
+    rows, rounds = (60_000, 7) if quick else (200_000, 11)
+    equal = build("neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
+    single = build("single", independent(2 * rows, (0.5,), _rng()), (20.0,), folder)
+    bars = []
+    for work, bar in ((equal, "neutral"), (single, "single predicate")):
+        found = race(
+            {
+                "ours": partial(work.adaptive, spark),
+                "fixed": partial(work.adaptive, spark, "fixed"),
+                "fixed again": partial(work.adaptive, spark, "fixed"),
+            },
+            rounds=rounds,
+        )
+        bars.append(
+            at_most(f"{bar}: ours / fixed order", found.ratio("ours", "fixed"), 1.02, found.describe("ours", "fixed"))
+        )
+        bars.append(
+            informed(f"{bar}: A/A control", found.ratio("fixed again", "fixed"), found.describe("fixed again", "fixed"))
+        )
+    return bars
+
+
+def overhead(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Share of predicate time that A-Greedy spends on profiling and deciding (Table 4.2: 3.4 %)."""
+    work = build("overhead", grouped(80_000 if quick else 400_000, 8, _rng()), (20.0,) * 8, folder)
+    f = ab.Filter(*work.predicates(), policy="agreedy")
+    answer(f.apply(work.read(spark)))
+    report = f.report()
+    share = 100 * (report.profiling_share + report.deciding_share)
+    detail = f"profiling {100 * report.profiling_share:.2f} %, deciding {100 * report.deciding_share:.2f} %"
+    return [at_most("profiling and deciding, percent of time, n=8, p=0.01", share, 3.4, detail)]
+
+
+def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Twelve predicates."""
+    rng = _rng()
+    rates, costs = rng.uniform(0.3, 0.95, 12).tolist(), rng.uniform(5, 30, 12).round().tolist()
+    work = build("width", independent(30_000 if quick else 150_000, rates, rng), costs, folder)
+    best = tuple(np.argsort(np.array(costs) / (1 - np.array(rates))).tolist())
+    found = race(
+        {
+            "ours": partial(work.adaptive, spark),
+            "best": partial(work.adaptive, spark, "fixed", best),
+            "plain": partial(work.plain, spark),
+        },
+        rounds=2 if quick else 5,
+    )
+    return [
+        informed("width 12: plain Spark / ours", found.ratio("plain", "ours"), found.describe("plain", "ours")),
+        informed("width 12: ours / best fixed order", found.ratio("ours", "best"), found.describe("ours", "best")),
+    ]
+
+
+def scale(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Four times the rows: the cost per row stays flat."""
+    rows = 50_000 if quick else 200_000
+    small = build("scale-1", independent(rows, RATES, _rng()), COSTS, folder)
+    large = build("scale-4", independent(4 * rows, RATES, _rng()), COSTS, folder)
+    runs = [_timed(partial(work.adaptive, spark)) for work in (small, large, large, small)]
+    ratio = (runs[1] + runs[2]) / (runs[0] + runs[3]) / 4
+    return [at_most("rows x 4: cost per row", ratio, 1.1, f"{runs[0]:.2f} s and {runs[1]:.2f} s")]
+
+
+def _timed(run: Build) -> float:
+    return race({"run": run}, rounds=1, warm_up=False).seconds["run"][0]
+
+
+def _calls(spark: SparkSession, work: Workload) -> int:
+    f = ab.Filter(*work.predicates())
+    answer(f.apply(work.read(spark)))
+    return f.report().evaluations
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(SEED)
+
+
+WORKLOADS = (
+    cost_and_selectivity,
+    correlation,
+    drift,
+    neutral,
+    overhead,
+    width,
+    scale,
+    native.run,
+    real.run,
+)

@@ -1,0 +1,146 @@
+"""Rows whose predicates' outcomes are known beforehand, so that the best order can be computed."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.model.arrays import BoolMatrix, Order
+from anabranch.model.predicates import Predicate
+from anabranch.ordering import expected_cost
+
+FILES = 8
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A table with one outcome column per predicate, and what each predicate costs.
+
+    Parameters
+    ----------
+    name
+        For tables.
+    passes
+        One row per row, one column per predicate: True where it passes.
+    microseconds
+        Cost of one call of each predicate.
+    path
+        Folder with the rows as Parquet files, in order.
+    """
+
+    name: str
+    passes: BoolMatrix
+    microseconds: tuple[float, ...]
+    path: Path
+
+    @property
+    def width(self) -> int:
+        """Number of predicates."""
+        return len(self.microseconds)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The rows."""
+        return spark.read.parquet(str(self.path))
+
+    def predicates(self, order: Sequence[int] | None = None) -> list[Predicate]:
+        """The predicates for Anabranch, as written or in another order."""
+        order = range(self.width) if order is None else order
+        return [ab.predicate(spinning(self.microseconds[i]), f"p{i}", name=f"p{i}") for i in order]
+
+    def plain(self, spark: SparkSession) -> DataFrame:
+        """Spark's own way: one filter of all Python UDFs."""
+        condition: Column = F.lit(True)
+        for i, cost in enumerate(self.microseconds):
+            condition = condition & F.udf(spinning(cost), "boolean")(f"p{i}")
+        return self.read(spark).where(condition)
+
+    def chained(self, spark: SparkSession) -> DataFrame:
+        """A chain of filters that Spark may not merge, as people write it to get short-circuiting."""
+        df = self.read(spark)
+        for i, cost in enumerate(self.microseconds):
+            df = df.where(F.udf(spinning(cost), "boolean").asNondeterministic()(f"p{i}"))
+        return df
+
+    def adaptive(self, spark: SparkSession, policy: str = "auto", order: Sequence[int] | None = None) -> DataFrame:
+        """Anabranch."""
+        return ab.where(self.read(spark), *self.predicates(order), policy=policy)
+
+    def best_order(self) -> Order:
+        """The cheapest single order for all rows, by the known outcomes."""
+        return min(self.orders(), key=self.cost)
+
+    def cost(self, order: Sequence[int]) -> float:
+        """Microseconds per row of an order."""
+        return expected_cost(order, ~self.passes, np.array(self.microseconds))
+
+    def orders(self) -> Iterator[Order]:
+        """All orders (for narrow workloads)."""
+        return itertools.permutations(range(self.width))
+
+
+def spinning(microseconds: float) -> Callable[[bool], bool]:
+    """A predicate that takes a given time, whatever the machine, and returns its argument."""
+    seconds = microseconds / 1e6
+
+    def spin(outcome: bool) -> bool:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+        return outcome
+
+    return spin
+
+
+def build(name: str, passes: BoolMatrix, microseconds: Sequence[float], folder: Path) -> Workload:
+    """Write a workload's rows, in order, as a few files of equal size."""
+    path = folder / name
+    path.mkdir(parents=True)
+    ids = np.arange(len(passes))
+    for number, part in enumerate(np.array_split(ids, FILES)):
+        columns = {"id": part, **{f"p{i}": passes[part, i] for i in range(passes.shape[1])}}
+        pq.write_table(pa.table(columns), path / f"part-{number:03d}.parquet")
+    return Workload(name, passes, tuple(microseconds), path)
+
+
+def independent(rows: int, rates: Sequence[float], rng: np.random.Generator) -> BoolMatrix:
+    """Predicates that pass at given rates, independently."""
+    return rng.random((rows, len(rates))) < np.array(rates)
+
+
+def correlated(rows: int, rng: np.random.Generator) -> BoolMatrix:
+    """Three predicates that drop the same half, and a fourth that drops the other half, at nearly equal rates."""
+    same = rng.random(rows) < 0.5
+    slip = rng.random((rows, 3)) < 0.02
+    other = ~same ^ (rng.random(rows) < 0.03)
+    return np.column_stack([same[:, None] ^ slip, other])
+
+
+def rotating(rows: int, rates: Sequence[float], period: int, rng: np.random.Generator) -> BoolMatrix:
+    """Rates that move on to the next predicate after every period."""
+    phase = np.arange(rows) // period
+    table = np.array([np.roll(rates, shift) for shift in range(len(rates))])
+    return rng.random((rows, len(rates))) < table[phase % len(rates)]
+
+
+def flipped(rows: int, rates: Sequence[float], at: float, rng: np.random.Generator) -> BoolMatrix:
+    """Rates that are reversed after a share of the rows."""
+    early = (np.arange(rows) < at * rows)[:, None]
+    return rng.random((rows, len(rates))) < np.where(early, np.array(rates), np.array(rates)[::-1])
+
+
+def grouped(rows: int, width: int, rng: np.random.Generator, *, factor: int = 2, agree: float = 0.8) -> BoolMatrix:
+    """The correlation model of the thesis: groups of filters that give the same result on a share of the rows."""
+    lead = rng.random((rows, -(-width // factor))) < 0.5
+    passes = np.repeat(lead, factor, axis=1)[:, :width]
+    follower = np.arange(width) % factor > 0
+    return passes ^ ((rng.random((rows, width)) > agree) & follower)

@@ -1,0 +1,79 @@
+"""Errors that say what went wrong, where, and what to do about it.
+
+The tree is small: the user's query (`QueryError`), the user's data (`DataError`), what the machine lacks
+(`ResourceError`) and our own bug (`InternalError`). All are `AnabranchError`.
+
+>>> raise UnknownColumn("txt", ["id", "text"], where="predicate 'even'")
+Traceback (most recent call last):
+    ...
+anabranch.errors.UnknownColumn: unknown column 'txt' in predicate 'even'
+  hint: did you mean 'text'? The columns are: id, text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+
+class AnabranchError(Exception):
+    """Base of every error raised on purpose; `hint` tells the way out."""
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        self.what = what
+        self.hint = hint
+        super().__init__(what if hint is None else f"{what}\n  hint: {hint}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.what, self.hint))
+
+
+def _rebuild(kind: type[AnabranchError], what: str, hint: str | None) -> AnabranchError:
+    """Unpickle an error in another process, whatever its constructor takes."""
+    error = kind.__new__(kind)
+    AnabranchError.__init__(error, what, hint=hint)
+    return error
+
+
+class QueryError(AnabranchError):
+    """What was asked for cannot be: a wrong name, type, option or combination."""
+
+
+class DataError(AnabranchError):
+    """A row or a predicate's answer cannot be processed."""
+
+
+class ResourceError(AnabranchError):
+    """The machine or the session lacks something: memory, time, Java, an extra."""
+
+
+class InternalError(AnabranchError):
+    """A promise of this library was broken; please report it."""
+
+
+class UnknownColumn(QueryError):
+    """A predicate reads a column that is not there."""
+
+    def __init__(self, column: str, columns: Sequence[str], *, where: str) -> None:
+        super().__init__(f"unknown column {column!r} in {where}", hint=suggest(column, columns, "columns"))
+
+
+class MissingExtra(ResourceError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, *, needed_for: str) -> None:
+        super().__init__(
+            f"{package} is needed for {needed_for}, and is not installed",
+            hint=f"pip install 'anabranch[{extra}]'",
+        )
+
+
+def suggest(name: str, known: Sequence[str], noun: str) -> str:
+    """Propose the closest known name, then list what there is.
+
+    >>> suggest("agredy", ["auto", "agreedy"], "policies")
+    "did you mean 'agreedy'? The policies are: auto, agreedy"
+    """
+    close = get_close_matches(name, known, n=1, cutoff=0.5) or get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    listing = f"The {noun} are: {', '.join(known) if known else 'none'}"
+    return f"did you mean {close[0]!r}? {listing}" if close else listing

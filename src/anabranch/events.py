@@ -1,0 +1,56 @@
+"""Decisions as data: every change of plan is one frozen record in one stream that logs, tests and reports read.
+
+>>> Reordered(at=2048, policy="agreedy", before=("a", "b"), after=("b", "a"), reason="rank of b")
+Reordered(at=2048, policy='agreedy', before=('a', 'b'), after=('b', 'a'), reason='rank of b', partition=None)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Event:
+    """One decision. `at` counts the rows that the deciding worker had processed."""
+
+    at: int
+    policy: str
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    """A worker begins with an order: as written, or learned before."""
+
+    order: tuple[str, ...]
+    learned: bool = False
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class Reordered(Event):
+    """The order of predicates changed."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    reason: str = ""
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class EffortChanged(Event):
+    """The policy profiles more (after a change) or less (while things stay still)."""
+
+    mode: str
+    profile_probability: float
+    reason: str = ""
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class PilotDecided(Event):
+    """A pilot sample, or the profile of the last micro-batch, fixed the order of native predicates."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    sample_rows: int = 0
+    reason: str = ""

@@ -1,0 +1,1 @@
+"""What filters and plans are made of."""

@@ -1,0 +1,225 @@
+"""What a user writes: `predicate(...)`, `lookup(...)`, or a bare Spark column expression."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from anabranch.errors import QueryError
+from anabranch.model.predicates import Flavour, Kind, LookupPredicate, NativePredicate, Predicate, PythonPredicate
+
+
+def predicate(
+    function: Callable[..., Any] | Any,
+    *columns: str,
+    name: str | None = None,
+    kind: Kind | None = None,
+    returns: Any = None,
+    keep: str | None = None,
+    test: Callable[[Any], Any] | None = None,
+    strict: bool = False,
+    pinned: bool = False,
+    time_limit: float | None = None,
+) -> Predicate:
+    """A predicate from a Python function of some columns (or a named native one, from a Spark column expression).
+
+    Type hints decide how the function is called, as in Spark: `pd.Series` and `pa.Array` get a batch of rows,
+    `Iterator[...]` of them keeps its set-up (a model, say) between batches, anything else gets one value per row. An
+    existing Spark UDF works too.
+
+    Parameters
+    ----------
+    function
+        Returns True, False or None (not true) per row; with `returns`, the value that `test` decides on.
+    columns
+        The columns to pass, in order; a column that another predicate keeps may be among them.
+    name
+        For reports and errors; the function's name by default.
+    kind
+        `"pure"` (a function's default), `"fallible"` or `"volatile"`; see `Predicate`. A column expression's kind is
+        found by analysis unless given.
+    returns
+        Spark type of the value, as a string or DataType, where it is not boolean.
+    keep
+        Carry the value to the output under this name; it is computed once.
+    test
+        Decides on the value; called as the function is: per value, per Series or per array. A NULL value is not true.
+    strict, pinned
+        Keep it behind the predicates written before it; keep it exactly where it is written.
+    time_limit
+        Seconds that one call on a chunk of rows may take before the job fails with a clear error.
+
+    >>> def has_signature(payload: str) -> bool:
+    ...     return "evil" in payload
+    >>> predicate(has_signature, "payload").name
+    'has_signature'
+    """
+    if is_column(function):
+        return native(function, name=name, kind=kind, strict=strict, pinned=pinned)
+    function, flavour, returns = _unwrap(function, returns)
+    name = name or str(getattr(function, "__name__", type(function).__name__))
+    _check(name, columns, returns, keep, test, time_limit)
+    return PythonPredicate(
+        name, kind or "pure", strict, pinned, function, columns, flavour, returns, keep, test, time_limit
+    )
+
+
+def lookup(
+    column: str,
+    values: Any,
+    *,
+    on: str | None = None,
+    match: typing.Literal["exact", "prefix"] | None = None,
+    negate: bool = False,
+    name: str | None = None,
+    pinned: bool = False,
+) -> LookupPredicate:
+    """Whether a column's value is a member of a set, a column of a table, or under an address prefix.
+
+    Parameters
+    ----------
+    column
+        The column whose values are looked up.
+    values
+        A set, list, pandas or Arrow table or column, or a small Spark DataFrame (collected once, when first used).
+    on
+        The table's column, where it has more than one; `"prefix"` asks for prefix matching as well.
+    match
+        `"exact"`, or `"prefix"`: networks such as `10.2.0.0/16`, whole addresses, or leading text such as `10.2.`
+    negate
+        Keep the rows that are *not* found. NULL is neither found nor not found.
+
+    >>> lookup("dst", {"10.1.0.7"}).name
+    'lookup(dst)'
+    """
+    if not isinstance(column, str):
+        raise QueryError(f"lookup needs the name of a column, not {type(column).__name__}")
+    chosen = match or ("prefix" if on == "prefix" else "exact")
+    if chosen not in ("exact", "prefix"):
+        raise QueryError(f"lookup match is {chosen!r}", hint="use match='exact' or match='prefix'")
+    name = name or f"lookup({column})"
+    return LookupPredicate(name, pinned=pinned, column=column, values=values, on=on, match=chosen, negate=negate)
+
+
+def native(
+    column: Any, *, name: str | None = None, kind: Kind | None = None, strict: bool = False, pinned: bool = False
+) -> NativePredicate:
+    """A Spark column expression as a predicate; its text is its name unless one is given."""
+    return NativePredicate(
+        name or _column_text(column), kind or "pure", strict, pinned, column, declared=kind is not None
+    )
+
+
+def gather(items: Iterable[Any]) -> tuple[Predicate, ...]:
+    """Predicates from what was passed to `where`; repeated expressions get numbered names.
+
+    >>> gather([lambda x: x])
+    Traceback (most recent call last):
+        ...
+    anabranch.errors.QueryError: a function is not a predicate by itself
+      hint: name its columns: ab.predicate(function, "column")
+    """
+    found: list[Predicate] = []
+    for item in items:
+        if isinstance(item, Predicate):
+            found.append(item)
+        elif is_column(item):
+            found.append(_fresh(native(item), found))
+        elif callable(item):
+            raise QueryError(
+                "a function is not a predicate by itself", hint='name its columns: ab.predicate(function, "column")'
+            )
+        else:
+            raise QueryError(
+                f"{type(item).__name__} is not a predicate: {item!r}",
+                hint="use a Spark column expression (F.expr for SQL text), ab.predicate or ab.lookup",
+            )
+    return tuple(found)
+
+
+def is_column(item: Any) -> bool:
+    """Whether something is a Spark column, without importing Spark."""
+    return any(c.__name__ == "Column" and c.__module__.startswith("pyspark.sql") for c in type(item).__mro__)
+
+
+def flavour_of(function: Callable[..., Any]) -> Flavour:
+    """How a function wants its rows, from its type hints.
+
+    >>> import pyarrow as pa
+    >>> def f(a: pa.Array) -> pa.Array: ...
+    >>> flavour_of(f)
+    'arrow'
+    """
+    hints = [_hint_text(hint) for hint in _hints(function)]
+    iterator = any("Iterator" in hint for hint in hints)
+    for mark, flavour, in_batches in (
+        ("Series", "pandas", "pandas_iterator"),
+        ("DataFrame", "pandas", "pandas_iterator"),
+        ("Array", "arrow", "arrow_iterator"),
+    ):
+        if any(mark in hint for hint in hints):
+            return in_batches if iterator else flavour  # type: ignore[return-value]
+    return "scalar"
+
+
+def _hints(function: Callable[..., Any]) -> list[Any]:
+    target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    try:
+        return list(typing.get_type_hints(target).values())
+    except Exception:
+        return list(getattr(target, "__annotations__", {}).values())
+
+
+def _hint_text(hint: Any) -> str:
+    return (
+        f"{hint.__module__}.{hint.__qualname__}" if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+    )
+
+
+def _unwrap(function: Any, returns: Any) -> tuple[Callable[..., Any], Flavour, Any]:
+    """The function inside a Spark UDF, with the flavour and type it was declared with."""
+    inner = getattr(function, "func", None)
+    if inner is not None and hasattr(function, "evalType"):
+        flavour = flavour_of(inner)
+        declared = function.returnType
+        return inner, flavour, returns or (None if declared.simpleString() == "boolean" else declared)
+    if not callable(function):
+        raise QueryError(f"a predicate needs a function or a column expression, not {type(function).__name__}")
+    return function, flavour_of(function), returns
+
+
+def _check(
+    name: str, columns: Sequence[Any], returns: Any, keep: str | None, test: Any, time_limit: float | None
+) -> None:
+    wrong = [c for c in columns if not isinstance(c, str)]
+    if wrong:
+        raise QueryError(
+            f"predicate {name!r} was given {type(wrong[0]).__name__} for a column", hint="pass column names"
+        )
+    boolean = returns is None or str(returns).lower() in ("boolean", "bool", "booleantype()")
+    if not boolean and test is None:
+        raise QueryError(
+            f"predicate {name!r} returns {returns}, and nothing decides on that value",
+            hint="give test=..., e.g. test=lambda value: value > 0.5",
+        )
+    if keep == "":
+        raise QueryError(f"predicate {name!r} has keep={keep!r}", hint="keep is the name of the column to carry on")
+    if time_limit is not None and time_limit <= 0:
+        raise QueryError(
+            f"predicate {name!r} has a time limit of {time_limit} s", hint="use a positive number of seconds"
+        )
+
+
+def _fresh(item: NativePredicate, found: Sequence[Predicate]) -> NativePredicate:
+    taken = {p.name for p in found}
+    names = (item.name if i == 1 else f"{item.name} #{i}" for i in range(1, len(found) + 2))
+    name = next(n for n in names if n not in taken)
+    return replace(item, name=name)
+
+
+def _column_text(column: Any) -> str:
+    text = str(column)
+    return text[len("Column<'") : -len("'>")] if text.startswith("Column<'") else text

@@ -1,0 +1,169 @@
+"""What a filter is made of: native, Python and look-up predicates, and the order constraints among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from anabranch.errors import QueryError, suggest
+
+Kind = Literal["pure", "fallible", "volatile"]
+Flavour = Literal["scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator"]
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """The part that all predicates share.
+
+    Parameters
+    ----------
+    name
+        How reports, events and errors call it; unique within a filter.
+    kind
+        `pure` predicates are reordered freely. An error of a `fallible` one counts only where no other predicate
+        rejects the row. A `volatile` one is a barrier: it sees exactly the rows that it would see in the written
+        order.
+    strict
+        Keep it behind the predicates written before it (its guards).
+    pinned
+        Keep it where it was written: behind those before it, ahead of those after it.
+    """
+
+    name: str
+    kind: Kind = "pure"
+    strict: bool = False
+    pinned: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise QueryError(
+                f"predicate {self.name!r} has kind {self.kind!r}", hint=suggest(self.kind, get_args(Kind), "kinds")
+            )
+
+    @property
+    def barrier(self) -> bool:
+        """Whether nothing may move across it."""
+        return self.pinned or self.kind == "volatile"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the columns that it reads, where known."""
+        return ()
+
+    @property
+    def keeps(self) -> str | None:
+        """Name of the column that it computes and carries to the output."""
+        return None
+
+
+@dataclass(frozen=True)
+class NativePredicate(Predicate):
+    """A Spark column expression, left to Catalyst; its kind is found by analysis unless it was declared."""
+
+    column: Any = None
+    declared: bool = False
+
+
+@dataclass(frozen=True)
+class PythonPredicate(Predicate):
+    """A Python function of some columns; see `anabranch.predicate`."""
+
+    function: Callable[..., Any] = field(default=lambda: None)
+    columns: tuple[str, ...] = ()
+    flavour: Flavour = "scalar"
+    returns: Any = None
+    keep: str | None = None
+    test: Callable[[Any], Any] | None = None
+    time_limit: float | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The function's columns."""
+        return self.columns
+
+    @property
+    def keeps(self) -> str | None:
+        """The kept column, if any."""
+        return self.keep
+
+
+@dataclass(frozen=True)
+class LookupPredicate(Predicate):
+    """Membership of a column's value in a set or table; see `anabranch.lookup`."""
+
+    column: str = ""
+    values: Any = None
+    on: str | None = None
+    match: Literal["exact", "prefix"] = "exact"
+    negate: bool = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The looked-up column."""
+        return (self.column,)
+
+
+def require_unique_names(predicates: Sequence[Predicate]) -> None:
+    """Names tell predicates apart in reports and events, and kept columns in the output."""
+    for what, names in (
+        ("name", [p.name for p in predicates]),
+        ("kept column", [p.keeps for p in predicates if p.keeps]),
+    ):
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            raise QueryError(f"two predicates have the {what} {twice[0]!r}", hint="give each its own name=...")
+
+
+def constraints(predicates: Sequence[Predicate], *, strict: bool = False) -> frozenset[tuple[int, int]]:
+    """Which predicates must run before which, as `(before, after)` positions in the written list.
+
+    >>> score = PythonPredicate("score", columns=("text",), keep="s")
+    >>> top = PythonPredicate("top", columns=("s",))
+    >>> sorted(constraints([top, PythonPredicate("other"), score]))
+    [(2, 0)]
+    >>> sorted(constraints([PythonPredicate("guard"), PythonPredicate("inverse", kind="fallible", strict=True)]))
+    [(0, 1)]
+    """
+    keeper = {p.keeps: i for i, p in enumerate(predicates) if p.keeps}
+    edges = {(keeper[c], i) for i, p in enumerate(predicates) for c in p.reads if c in keeper and keeper[c] != i}
+    for i, p in enumerate(predicates):
+        if p.barrier or p.strict or (strict and p.kind == "fallible"):
+            edges |= {(before, i) for before in range(i)}
+        if p.barrier:
+            edges |= {(i, after) for after in range(i + 1, len(predicates))}
+    return frozenset(edges)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A run of predicates for one executor: positions in the written list."""
+
+    executor: Literal["catalyst", "arrow"]
+    members: tuple[int, ...]
+
+
+def stages(predicates: Sequence[Predicate], *, strict: bool = False) -> tuple[Stage, ...]:
+    """Cut a written list into stages: native predicates first, as far as no constraint forbids it.
+
+    >>> native = [NativePredicate("n1"), NativePredicate("n2")]
+    >>> stages([PythonPredicate("p"), *native])
+    (Stage(executor='catalyst', members=(1, 2)), Stage(executor='arrow', members=(0,)))
+    >>> [s.members for s in stages([PythonPredicate("p", kind="volatile"), *native])]
+    [(0,), (1, 2)]
+    """
+    edges = constraints(predicates, strict=strict)
+    left, cut = list(range(len(predicates))), []
+    while left:
+        for executor in ("catalyst", "arrow"):
+            ready: list[int] = []
+            for i in left:
+                native = isinstance(predicates[i], NativePredicate)
+                blocked = any(after == i and before in left and before not in ready for before, after in edges)
+                if native == (executor == "catalyst") and not blocked:
+                    ready.append(i)
+            if ready:
+                cut.append(Stage(executor, tuple(ready)))
+                left = [i for i in left if i not in ready]
+    return tuple(cut)

@@ -1,0 +1,181 @@
+"""The default policy: A-Greedy that works hard while it learns or the data changes, and hardly at all while it is
+still.
+
+Three modes. *Learning* profiles every dropped tuple until there is enough for a first order. *Watching* is A-Greedy
+with a profile probability that halves whenever a stretch of profile tuples brings no new order. *Resting* is Sweep
+from there: one filter is tried on a few dropped tuples. In every mode the drop rates of normal processing, which cost
+nothing to observe, are compared with their own recent past; a rate that jumps, or a new order found by Sweep, sends
+the policy back to learning, with an empty profile window, since the old tuples describe data that is gone.
+
+>>> policy = Auto(2)
+>>> policy.mode, policy.profile_probability
+('learning', 1.0)
+>>> drops = np.array([[False, True]] * 150 + [[True, True]] * 50)
+>>> quiet = np.array([300, 150]), np.array([150, 50])
+>>> policy.observe(Observation(drops, *quiet, np.array([1e-5, 1e-5])))
+(1, 0)
+>>> policy.mode, policy.profile_probability
+('watching', 0.05)
+
+Notes
+-----
+Drop-profiling probability p -> `profile_probability`, here a state instead of a constant; the thesis leaves changing it
+adaptively open (section 4.3.1).
+
+References
+----------
+S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford 2005, sections 4.3 and 4.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.config import OrderingConfig
+from anabranch.model.arrays import BoolMatrix, Floats, Order
+from anabranch.ordering.agreedy import AGreedy
+from anabranch.ordering.base import Observation, Reoptimizer, Seed
+from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.sweep import Sweep
+
+LEARNING_PROFILES = 200
+LEARNING_ROWS = 4000
+WATCHING_PROBABILITY = 0.05
+RESTING_PROBABILITY = 0.002
+CALM_PROFILES = 100
+JUMP_DEVIATIONS = 5.0
+SMALLEST_JUMP = 0.03
+RATE_MEMORY = 0.8
+SMALLEST_SAMPLE = 50
+
+
+class Auto(Reoptimizer):
+    """A-Greedy with an effort that follows the data."""
+
+    name = "auto"
+
+    def __init__(
+        self,
+        filters: int,
+        *,
+        config: OrderingConfig | None = None,
+        precedence: Precedence | None = None,
+        seed: Seed | None = None,
+    ) -> None:
+        super().__init__(filters, config=config, precedence=precedence, seed=seed)
+        self._watcher = self._new_watcher(seed)
+        self._sweeper: Sweep | None = None
+        self._rates = DropRates(filters)
+        self._probability = 1.0
+        self._calm = self._rows = 0
+        self.mode = "learning"
+        if seed is not None and len(seed.drops) >= LEARNING_PROFILES:
+            self._watch("learned before")
+
+    @property
+    def profile_probability(self) -> float:
+        """Share of dropped tuples to profile now."""
+        return self._probability if self.filters > 1 else 0.0
+
+    def wanted(self, place: int) -> tuple[int, ...]:
+        """All remaining filters, or the one that Sweep asks for."""
+        return tuple((self._sweeper or self._watcher).wanted(place))
+
+    def observe(self, seen: Observation) -> Order:
+        """Decide on the order, then on the effort."""
+        if self.filters < 2:
+            return self.order
+        before = self.order
+        self.order = (self._sweeper or self._watcher).observe(seen)
+        self._rows += int(seen.entered.max(initial=0))
+        jumped = self._rates.jumped(seen, before)
+        if self._sweeper is not None:
+            if jumped is not None or self.order != before:
+                self._learn(self._why(jumped))
+        elif self.mode == "learning":
+            if len(self._watcher.profiles()) >= LEARNING_PROFILES or self._rows >= LEARNING_ROWS:
+                self._watch("enough profiles for an order")
+        elif jumped is not None:
+            self._learn(self._why(jumped))
+        else:
+            self._settle(len(seen.drops), changed=self.order != before)
+        if self.order != before:
+            self._rates.forget()
+        return self.order
+
+    def profiles(self) -> BoolMatrix:
+        """The full profile tuples of the last time it watched."""
+        return self._watcher.profiles()
+
+    def _settle(self, profiles: int, *, changed: bool) -> None:
+        """Halve the effort after every calm stretch; rest when it is small."""
+        self._calm = 0 if changed else self._calm + profiles
+        if self._calm < CALM_PROFILES:
+            return
+        self._calm = 0
+        self._probability /= 2
+        if self._probability < 2 * RESTING_PROBABILITY:
+            self._rest()
+
+    def _learn(self, reason: str) -> None:
+        self._watcher = self._new_watcher(
+            Seed(self.order, np.zeros((0, self.filters), dtype=np.bool_), np.zeros(self.filters))
+        )
+        self._sweeper = None
+        self._probability, self._rows = 1.0, 0
+        self._rates.forget()
+        self.mode, self.reason = "learning", reason
+
+    def _watch(self, reason: str) -> None:
+        self._probability, self._calm = WATCHING_PROBABILITY, 0
+        self.mode, self.reason = "watching", reason
+
+    def _rest(self) -> None:
+        nothing = np.zeros((0, self.filters), dtype=np.bool_)
+        seed = Seed(self.order, nothing, np.zeros(self.filters))
+        self._sweeper = Sweep(self.filters, config=self.config, precedence=self.precedence, seed=seed)
+        self._probability = RESTING_PROBABILITY
+        self.mode, self.reason = "resting", "nothing changes"
+
+    def _new_watcher(self, seed: Seed | None) -> AGreedy:
+        return AGreedy(self.filters, config=self.config, precedence=self.precedence, seed=seed)
+
+    def _why(self, jumped: int | None) -> str:
+        return "the sweep found a better order" if jumped is None else f"the drop rate of filter {jumped + 1} jumped"
+
+
+class DropRates:
+    """Running drop rates of the filters in normal processing, and whether one has jumped.
+
+    >>> rates = DropRates(1)
+    >>> for dropped in (100, 105, 98, 400):
+    ...     print(rates.jumped(Observation(np.zeros((0, 1), bool), np.array([1000]), np.array([dropped]), np.ones(1)),
+    (0,))) None None None 0
+    """
+
+    def __init__(self, filters: int) -> None:
+        self._entered: Floats = np.zeros(filters)
+        self._dropped: Floats = np.zeros(filters)
+
+    def forget(self) -> None:
+        """Start anew: the order changed, and with it what reaches each filter."""
+        self._entered[:] = 0.0
+        self._dropped[:] = 0.0
+
+    def jumped(self, seen: Observation, order: Order) -> int | None:
+        """The first filter in the order whose rate differs from its past by more than chance explains."""
+        found = None
+        for f in order:
+            entered, past = float(seen.entered[f]), float(self._entered[f])
+            if entered < SMALLEST_SAMPLE:
+                break
+            if past >= SMALLEST_SAMPLE:
+                before, now = self._dropped[f] / past, seen.dropped[f] / entered
+                pooled = (self._dropped[f] + seen.dropped[f]) / (past + entered)
+                chance = np.sqrt(pooled * (1 - pooled) * (1 / past + 1 / entered))
+                if abs(now - before) > max(JUMP_DEVIATIONS * chance, SMALLEST_JUMP):
+                    found = f
+                    break
+        self._entered = self._entered * RATE_MEMORY + seen.entered
+        self._dropped = self._dropped * RATE_MEMORY + seen.dropped
+        return found

@@ -1,0 +1,295 @@
+"""The adaptive loop over pipelined filters: Executor, Profiler and Re-optimizer of StreaMon, a chunk of tuples at a
+time.
+
+The *Executor* runs the current order with selection vectors: each filter sees only the rows that are still alive. The
+*Profiler* takes a sample of the dropped rows along, so that the filters behind the one that dropped them are tried on
+them too; those rows ride in the same call as the living ones. The *Re-optimizer* (any ordering policy) turns profile
+tuples and measured costs into the next order after every chunk.
+
+A filter is anything that `evaluate(filter, rows)` can judge, so Spark batches, numpy experiments and tests run through
+the same loop.
+
+>>> import numpy as np
+>>> from anabranch.ordering import make
+>>> values = np.arange(1000)
+>>> tests = [values >= 0, values % 100 == 7]                       # the second drops nearly everything
+>>> pipeline = FilterPipeline(make("auto", filters=2))
+>>> outcome = pipeline.process(1000, lambda f, rows: Verdict(tests[f][rows]))
+>>> len(outcome.survivors), pipeline.reoptimizer.order
+(10, (1, 0))
+
+Notes
+-----
+Thesis chapter 3 (figure 3.1) and section 4.3.1. p = `profile_probability`; a profile tuple = a row of `drops`.
+
+Differs from the paper
+----------------------
+Decisions are made after a chunk, not after a tuple; a chunk starts small and grows while nothing changes, up to a fixed
+duration, so that costly filters are reconsidered as often as cheap ones. A row on which a filter fails is neither
+passed nor dropped: the others still judge it, and the failure counts only if all of them accept it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anabranch.model.arrays import BoolMatrix, Counts, Floats, Mask, Order, Rows
+from anabranch.ordering.base import Observation, Reoptimizer
+from anabranch.stats.processing_times import ProcessingTimes
+
+FIRST_CHUNK_ROWS = 64
+CHUNK_GROWTH = 2
+LONGEST_CHUNK_ROWS = 16_384
+CHUNK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A filter's answer on some rows: who passed, and who could not be judged (index into the rows -> message)."""
+
+    passed: Mask
+    failures: dict[int, str] | None = None
+
+
+Evaluate = Callable[[int, Rows], Verdict]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row that no filter rejects and on which at least one fails; the first such filter as written."""
+
+    row: int
+    filter: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a chunk: rows that passed every filter, and rows that could not be decided."""
+
+    survivors: Rows
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass
+class Tally:
+    """Counts and times since the last `take_tally`; `calls` counts all rows that a filter ran on, profiled ones too."""
+
+    seen: Counts
+    passed: Counts
+    errors: Counts
+    calls: Counts
+    seconds: Floats
+    rows: int = 0
+    profiling_seconds: float = 0.0
+    deciding_seconds: float = 0.0
+    written_drops: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def empty(cls, filters: int) -> Tally:
+        """All zero."""
+        seen, passed, errors, calls = (np.zeros(filters, dtype=np.int64) for _ in range(4))
+        return cls(seen, passed, errors, calls, seconds=np.zeros(filters), written_drops=np.zeros(filters))
+
+
+@dataclass
+class _Profiled:
+    """Rows that were dropped at one place of the order and are tried on further filters."""
+
+    rows: Rows
+    drops: BoolMatrix
+    wanted: frozenset[int]
+
+
+class FilterPipeline:
+    """Runs chunks through the current order, profiles, and lets the policy decide in between.
+
+    Parameters
+    ----------
+    reoptimizer
+        The ordering policy; its `order` is the current plan.
+    unprofiled
+        Filters that must not be called for profiling alone (volatile and strict ones).
+    seed
+        Seed of the choice of rows to profile.
+    clock
+        A monotonic clock in seconds; tests pass their own.
+    """
+
+    def __init__(
+        self,
+        reoptimizer: Reoptimizer,
+        *,
+        unprofiled: frozenset[int] = frozenset(),
+        seed: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.reoptimizer = reoptimizer
+        self.unprofiled = unprofiled
+        self.times = ProcessingTimes(reoptimizer.filters)
+        self.tally = Tally.empty(reoptimizer.filters)
+        self.rows_done = 0
+        self._rng = np.random.default_rng(seed)
+        self._clock = clock
+        self._chunk = FIRST_CHUNK_ROWS
+        self._row_seconds = 0.0
+
+    def chunk_rows(self, available: int) -> int:
+        """How many of the available rows to process before the next decision."""
+        rows = min(self._chunk, LONGEST_CHUNK_ROWS)
+        if self._row_seconds * rows > CHUNK_SECONDS:
+            rows = max(FIRST_CHUNK_ROWS, int(CHUNK_SECONDS / self._row_seconds))
+        return available if available < rows * 1.5 else rows
+
+    def process(self, rows: int, evaluate: Evaluate) -> Outcome:
+        """Run one chunk, then let the policy reconsider the order."""
+        started = self._clock()
+        run = _Run(self, evaluate)
+        alive = run.through(np.arange(rows, dtype=np.int64))
+        self._note(rows, self._clock() - started)
+        self._decide(run)
+        return _outcome(alive, run.failures)
+
+    def take_tally(self) -> Tally:
+        """Hand over the counts since the last call."""
+        taken, self.tally = self.tally, Tally.empty(self.reoptimizer.filters)
+        return taken
+
+    def _note(self, rows: int, seconds: float) -> None:
+        self.tally.rows += rows
+        self.rows_done += rows
+        if rows:
+            self._row_seconds = seconds / rows
+        self._chunk = min(self._chunk * CHUNK_GROWTH, LONGEST_CHUNK_ROWS)
+
+    def _decide(self, run: _Run) -> None:
+        began = self._clock()
+        before = self.reoptimizer.order
+        drops = run.profile_tuples()
+        observation = Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began)
+        if self.reoptimizer.observe(observation) != before:
+            self._chunk = max(FIRST_CHUNK_ROWS, self._chunk // CHUNK_GROWTH**2)
+        if run.complete and len(drops):
+            first = np.bincount(drops.argmax(axis=1), minlength=self.reoptimizer.filters)
+            self.tally.written_drops += first / run.probability
+        self.tally.deciding_seconds += self._clock() - began
+
+    def sample(self, dropped: Rows, probability: float) -> Rows:
+        """Choose each dropped row with the given probability."""
+        if probability >= 1.0:
+            return dropped
+        chosen = int(self._rng.binomial(len(dropped), probability))
+        return dropped[self._rng.choice(len(dropped), chosen, replace=False)] if chosen else dropped[:0]
+
+
+class _Run:
+    """One chunk on its way through one order."""
+
+    def __init__(self, pipeline: FilterPipeline, evaluate: Evaluate) -> None:
+        policy = pipeline.reoptimizer
+        self.pipeline, self.evaluate = pipeline, evaluate
+        self.order: Order = policy.order
+        self.probability = policy.profile_probability
+        self.entered = np.zeros(policy.filters, dtype=np.int64)
+        self.dropped = np.zeros(policy.filters, dtype=np.int64)
+        self.profiled: list[_Profiled] = []
+        self.failures: dict[int, tuple[int, str]] = {}
+        self.complete = not pipeline.unprofiled and all(
+            len(policy.wanted(place)) == policy.filters - place - 1 for place in range(policy.filters)
+        )
+
+    def through(self, alive: Rows) -> Rows:
+        """Send the rows through every filter; what is left has passed all of them (or failed without a rejection)."""
+        for place, f in enumerate(self.order):
+            takers = [p for p in self.profiled if f in p.wanted]
+            if not len(alive) and not takers:
+                continue
+            verdict, spent = self._call(f, alive, takers)
+            passed = verdict.passed[: len(alive)]
+            self._count(f, alive, passed, verdict.failures or {}, spent, takers)
+            dropped = alive[~passed]
+            if self.probability > 0 and len(dropped):
+                self._profile(place, f, dropped)
+            alive = alive[passed]
+        return alive
+
+    def _call(self, f: int, alive: Rows, takers: list[_Profiled]) -> tuple[Verdict, float]:
+        rows = np.concatenate([alive, *(p.rows for p in takers)]) if takers else alive
+        began = self.pipeline._clock()
+        verdict = self.evaluate(f, rows)
+        spent = self.pipeline._clock() - began
+        self.pipeline.times.record(f, spent, len(rows))
+        offset = len(alive)
+        for p in takers:
+            p.drops[:, f] = ~verdict.passed[offset : offset + len(p.rows)]
+            offset += len(p.rows)
+        return self._with_failures_passed(f, verdict, alive, takers), spent
+
+    def _with_failures_passed(self, f: int, verdict: Verdict, alive: Rows, takers: list[_Profiled]) -> Verdict:
+        if not verdict.failures:
+            return verdict
+        passed = verdict.passed.copy()
+        starts = np.cumsum([len(alive), *(len(p.rows) for p in takers)])
+        for at, message in verdict.failures.items():
+            passed[at] = True
+            if at < len(alive):
+                known = self.failures.get(int(alive[at]))
+                if known is None or f < known[0]:
+                    self.failures[int(alive[at])] = (f, message)
+            else:
+                block = int(np.searchsorted(starts, at, side="right")) - 1
+                takers[block].drops[at - starts[block], f] = False
+        return Verdict(passed, verdict.failures)
+
+    def _count(
+        self, f: int, alive: Rows, passed: Mask, failures: dict[int, str], spent: float, takers: list[_Profiled]
+    ) -> None:
+        tally, extra = self.pipeline.tally, sum(len(p.rows) for p in takers)
+        kept = int(np.count_nonzero(passed))
+        errors = sum(1 for at in failures if at < len(alive))
+        self.entered[f] += len(alive)
+        self.dropped[f] += len(alive) - kept
+        tally.seen[f] += len(alive)
+        tally.passed[f] += kept - errors
+        tally.errors[f] += errors
+        tally.calls[f] += len(alive) + extra
+        tally.seconds[f] += spent
+        if extra:
+            tally.profiling_seconds += spent * extra / (len(alive) + extra)
+
+    def _profile(self, place: int, f: int, dropped: Rows) -> None:
+        rows = self.pipeline.sample(dropped, self.probability)
+        if not len(rows):
+            return
+        policy = self.pipeline.reoptimizer
+        drops = np.zeros((len(rows), policy.filters), dtype=np.bool_)
+        drops[:, f] = True
+        self.profiled.append(_Profiled(rows, drops, self._wanted(place)))
+
+    def _wanted(self, place: int) -> frozenset[int]:
+        """What to try on rows dropped at a place: never a filter whose inputs would then be missing."""
+        policy = self.pipeline.reoptimizer
+        wanted = frozenset(policy.wanted(place)) - self.pipeline.unprofiled
+        tried = wanted.union(self.order[: place + 1])
+        return frozenset(w for w in wanted if policy.precedence.ancestors[w] <= tried)
+
+    def profile_tuples(self) -> BoolMatrix:
+        """All profile tuples of the chunk, in the order of their rows: a window must not favour late places."""
+        if not self.profiled:
+            return np.zeros((0, self.pipeline.reoptimizer.filters), dtype=np.bool_)
+        arrival = np.argsort(np.concatenate([p.rows for p in self.profiled]), kind="stable")
+        drops: BoolMatrix = np.concatenate([p.drops for p in self.profiled])[arrival]
+        return drops
+
+
+def _outcome(alive: Rows, failures: dict[int, tuple[int, str]]) -> Outcome:
+    if not failures:
+        return Outcome(alive)
+    undecided = np.fromiter(failures, dtype=np.int64)
+    standing = np.intersect1d(alive, undecided)
+    found = tuple(Failure(int(row), *failures[int(row)]) for row in standing)
+    return Outcome(np.setdiff1d(alive, standing, assume_unique=True), found)

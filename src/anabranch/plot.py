@@ -1,0 +1,233 @@
+"""A report as a picture: how the order moved, what each predicate drops, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import MissingExtra
+from anabranch.events import Event, PilotDecided, Reordered, Started
+from anabranch.report import FilterReport, PredicateReport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Names = tuple[str, ...]
+
+# The colours of Okabe and Ito, which anyone can tell apart; a ninth predicate begins again, dashed.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
+DASHES = ("-", "--", ":", "-.")
+PASSED, DROPPED, FAILED = "#475569", "#D3D9E2", "#D55E00"
+SLOPE = 0.012
+LONGEST_NAME = 28
+
+
+@dataclass
+class Timeline:
+    """The orders that one worker used: the rows that it had processed when it took each one up."""
+
+    steps: list[tuple[int, Names]]
+    partition: int | None = None
+
+    @property
+    def order(self) -> Names:
+        """The order in use now."""
+        return self.steps[-1][1]
+
+    @property
+    def at(self) -> int:
+        """Rows processed when it was taken up."""
+        return self.steps[-1][0]
+
+
+def timelines(events: Sequence[Event]) -> list[Timeline]:
+    """The events told apart by worker.
+
+    Events name the partition, not the worker, and a worker processes many partitions, one after the other. So an event
+    is given to the worker that last spoke of the partition, or else to one whose order it changes.
+
+    >>> timelines([Started(0, "auto", ("a", "b"), partition=0), Started(0, "auto", ("a", "b"), partition=1),
+    ...            Reordered(64, "auto", ("a", "b"), ("b", "a"), partition=1)])
+    [Timeline(steps=[(0, ('a', 'b'))], partition=0), Timeline(steps=[(0, ('a', 'b')), (64, ('b', 'a'))], partition=1)]
+    """
+    found: list[Timeline] = []
+    for event in events:
+        if isinstance(event, Started):
+            found.append(Timeline([(0, event.order)], event.partition))
+        elif isinstance(event, Reordered | PilotDecided):
+            partition = event.partition if isinstance(event, Reordered) else None
+            line = _whose(found, event.before, event.at, partition)
+            if line is None:
+                line = Timeline([(0, event.before)])
+                found.append(line)
+            line.steps.append((event.at, event.after))
+            line.partition = partition
+    return found
+
+
+def plot_report(report: FilterReport) -> Figure:
+    """Draw a report: places over time (of the worker that decided most), rows passed and dropped, cost per row.
+
+    The figure belongs to no window and no global state: save it, or show it in a notebook.
+
+    Raises
+    ------
+    MissingExtra
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot", needed_for="plots of a report") from None
+    lines = max(len(report.predicates), 2)
+    figure = Figure(figsize=(11, 3.6 + 0.62 * lines), layout="constrained", facecolor="white")
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1.9 + 0.32 * lines, 1.1 + 0.3 * lines))
+    upper, lower = parts
+    _draw_places(upper.subplots(), report)
+    rows, costs = lower.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    ordered = sorted(report.predicates, key=lambda p: p.place)
+    _draw_rows(rows, ordered)
+    _draw_costs(costs, ordered, _colours(report))
+    return figure
+
+
+def _whose(lines: Sequence[Timeline], before: Names, at: int, partition: int | None) -> Timeline | None:
+    fitting = [line for line in lines if line.order == before and line.at <= at]
+    same = [line for line in fitting if line.partition == partition]
+    return max(same or fitting, key=lambda line: line.at, default=None)
+
+
+def _draw_places(axes: Axes, report: FilterReport) -> None:
+    found = timelines(report.events)
+    shown = _busiest(found)
+    end = max([1, report.rows // max(1, len(found)), *(line.at for line in shown)])
+    for name, (colour, dash) in _colours(report).items():
+        line = next((line for line in shown if name in line.order), None)
+        steps = [(0, _final_place(report, name))] if line is None else _places(report, line, name)
+        at, place = _sloped(steps, end)
+        axes.plot(at, place, dash, color=colour, linewidth=2.4, solid_capstyle="round")
+        axes.text(at[-1] + end * 0.01, place[-1], _short(name), color=colour, va="center", fontweight="bold")
+    axes.set_ylim(max(len(report.predicates), 1) + 0.5, 0.5)
+    axes.set_yticks(range(1, len(report.predicates) + 1))
+    axes.set_xlim(0, end)
+    axes.xaxis.set_major_formatter(_thousands())
+    axes.set_ylabel("place in the order")
+    workers = f" (one of {len(found)} workers)" if len(found) > len(shown) else ""
+    axes.set_xlabel(f"rows processed{workers}")
+    _title(axes, f"How the order moved (policy {report.policy})")
+    axes.grid(axis="y", color="#EEF0F3", linewidth=1)
+
+
+def _draw_rows(axes: Axes, ordered: Sequence[PredicateReport]) -> None:
+    widest = max((p.seen or 0 for p in ordered), default=0) or 1
+    for y, p in enumerate(ordered):
+        if p.seen is None:
+            axes.text(widest * 0.01, y, p.basis, va="center", color="#6B7280")
+            continue
+        left = 0
+        for count, colour in ((p.passed, PASSED), (p.errors, FAILED), (p.dropped, DROPPED)):
+            axes.barh(y, count or 0, left=left, color=colour, height=0.66)
+            left += count or 0
+        share = f"{(p.passed or 0) / p.seen:.0%} pass" if p.seen else "no rows"
+        sample = ", sampled" if p.basis == "sample" else ""
+        axes.text(left + widest * 0.01, y, share + sample, va="center", fontsize=9, color="#374151")
+    axes.set_yticks(range(len(ordered)), [_short(p.predicate) for p in ordered])
+    axes.set_ylim(max(len(ordered), 1) - 0.4, -0.6)
+    axes.set_xlim(0, widest * 1.22)
+    axes.xaxis.set_major_formatter(_thousands())
+    axes.set_xlabel("rows seen")
+    _title(axes, "Passed and dropped")
+    _legend(axes, any(p.errors for p in ordered))
+
+
+def _draw_costs(axes: Axes, ordered: Sequence[PredicateReport], colours: dict[str, tuple[str, str]]) -> None:
+    known = [p.cost_us for p in ordered if p.cost_us]
+    lowest, highest = min(known, default=1.0) / 3, max(known, default=1.0) * 4
+    axes.set_xscale("log")
+    axes.set_xlim(lowest, highest)
+    for y, p in enumerate(ordered):
+        if not p.cost_us:
+            axes.text(lowest * 1.05, y, "not measured", va="center", color="#6B7280", fontsize=9)
+            continue
+        axes.barh(y, p.cost_us - lowest, left=lowest, color=colours[p.predicate][0], height=0.66)
+        axes.text(p.cost_us * 1.08, y, _figure(p.cost_us), va="center", fontsize=9, color="#374151")
+    axes.xaxis.set_major_formatter(_plain_numbers())
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("microseconds per row (log scale)")
+    _title(axes, "Cost")
+
+
+def _busiest(lines: Sequence[Timeline]) -> list[Timeline]:
+    """Of the workers of each stage, the one that decided most."""
+    best: dict[frozenset[str], Timeline] = {}
+    for line in lines:
+        members = frozenset(line.order)
+        if members not in best or len(line.steps) > len(best[members].steps):
+            best[members] = line
+    return list(best.values())
+
+
+def _places(report: FilterReport, line: Timeline, name: str) -> list[tuple[int, int]]:
+    """Places in the whole filter: a stage's predicates share the places that the report gives them."""
+    places = sorted(_final_place(report, member) for member in line.order)
+    return [(at, places[order.index(name)]) for at, order in line.steps]
+
+
+def _final_place(report: FilterReport, name: str) -> int:
+    return next((p.place for p in report.predicates if p.predicate == name), 1)
+
+
+def _sloped(steps: Sequence[tuple[int, int]], end: float) -> tuple[list[float], list[float]]:
+    """Points of a line that changes place along a short slope, so that crossing lines can be told apart."""
+    at, place = [float(steps[0][0])], [float(steps[0][1])]
+    for number, (begin, new) in enumerate(steps[1:], start=1):
+        following = steps[number + 1][0] if number + 1 < len(steps) else end
+        at += [float(begin), begin + min(SLOPE * end, max(0.0, (following - begin) * 0.8))]
+        place += [place[-1], float(new)]
+    return [*at, end], [*place, place[-1]]
+
+
+def _colours(report: FilterReport) -> dict[str, tuple[str, str]]:
+    names = [p.predicate for p in report.predicates]
+    return {n: (PALETTE[i % len(PALETTE)], DASHES[i // len(PALETTE) % len(DASHES)]) for i, n in enumerate(names)}
+
+
+def _legend(axes: Axes, errors: bool) -> None:
+    from matplotlib.patches import Patch
+
+    kinds = [("passed", PASSED), ("dropped", DROPPED), *([("failed", FAILED)] if errors else [])]
+    handles = [Patch(color=colour, label=label) for label, colour in kinds]
+    axes.legend(
+        handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(kinds), frameon=False, fontsize=9
+    )
+
+
+def _title(axes: Axes, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=11, fontweight="bold", color="#111827")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#9CA3AF")
+    axes.tick_params(color="#9CA3AF", labelcolor="#374151", labelsize=9)
+
+
+def _thousands() -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{value:,.0f}")
+
+
+def _plain_numbers() -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{value:g}")
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _short(name: str) -> str:
+    """Leave out the middle of a long name: expressions often differ in their ends."""
+    half = LONGEST_NAME // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[: half - 1].rstrip()}…{name[-half:].lstrip()}"

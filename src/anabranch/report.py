@@ -1,0 +1,141 @@
+"""What a filter did: counts, costs and places of its predicates, and what the order saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import MissingExtra
+from anabranch.events import Event
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class PredicateReport:
+    """One predicate's line.
+
+    `seen`, `passed`, `dropped` and `errors` count rows in normal processing; `calls` counts every row that the
+    predicate ran on, profiling included. `basis` says whether the counts are of all rows, of a sample (native
+    predicates are measured on samples, so that data sources can still use them), or not measured at all.
+    """
+
+    predicate: str
+    executor: str
+    place: int
+    seen: int | None
+    passed: int | None
+    dropped: int | None
+    errors: int | None
+    calls: int | None
+    cost_us: float | None
+    basis: str
+
+
+@dataclass(frozen=True)
+class FilterReport:
+    """The state of a filter, for people and programs.
+
+    Parameters
+    ----------
+    policy, order
+        The policy and the order of predicates in use now.
+    predicates
+        One line per predicate, as written.
+    rows
+        Rows that reached the Python predicates.
+    evaluations, evaluations_written
+        Predicate evaluations spent on them, and what the written order would have spent (estimated from profiled rows;
+        `None` where the policy keeps no full profiles).
+    seconds, seconds_written
+        The same in seconds of predicate time.
+    profiling_share, deciding_share
+        Parts of the predicate time spent on trying dropped rows further, and on decisions.
+    events
+        All decisions so far.
+    """
+
+    policy: str
+    order: tuple[str, ...]
+    predicates: tuple[PredicateReport, ...]
+    rows: int
+    evaluations: int
+    evaluations_written: float | None
+    seconds: float
+    seconds_written: float | None
+    profiling_share: float
+    deciding_share: float
+    events: tuple[Event, ...] = ()
+
+    @property
+    def evaluations_saved(self) -> float | None:
+        """Evaluations that the written order would have spent on top."""
+        return None if self.evaluations_written is None else self.evaluations_written - self.evaluations
+
+    @property
+    def seconds_saved(self) -> float | None:
+        """Predicate time that the written order would have spent on top."""
+        return None if self.seconds_written is None else self.seconds_written - self.seconds
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per predicate."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("pandas", "spark", needed_for="report().to_pandas()") from None
+        return pd.DataFrame([asdict(p) for p in self.predicates])
+
+    def show(self) -> None:
+        """Print the table."""
+        print(self)
+
+    def plot(self, path: str | None = None) -> Figure:
+        """Draw how the order moved, and what each predicate costs and drops; save it where a path is given."""
+        from anabranch.plot import plot_report
+
+        figure = plot_report(self)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def __str__(self) -> str:
+        titles = ("predicate", "place", "seen", "passed", "dropped", "errors", "calls", "cost us", "basis")
+        lines = [
+            (p.predicate, p.place, p.seen, p.passed, p.dropped, p.errors, p.calls, p.cost_us, p.basis)
+            for p in sorted(self.predicates, key=lambda p: p.place)
+        ]
+        return "\n".join([*_table(titles, lines), "", self._summary()])
+
+    def _summary(self) -> str:
+        parts = [f"policy {self.policy}", f"{self.rows:,} rows", f"{self.evaluations:,} evaluations"]
+        if self.evaluations_saved is not None and self.evaluations_written:
+            share = self.evaluations_saved / self.evaluations_written
+            parts.append(f"{self.evaluations_saved:,.0f} saved against the written order ({share:.0%})")
+        if self.seconds_saved is not None:
+            parts.append(f"{self.seconds_saved:.2f} s of predicate time saved")
+        return ", ".join(parts)
+
+
+def _table(titles: Sequence[str], lines: Sequence[Sequence[Any]]) -> list[str]:
+    cells = [list(titles), *([_cell(v) for v in line] for line in lines)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(titles))]
+    text = [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    ]
+    return [text[0], "  ".join("-" * w for w in widths), *text[1:]]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else _shortened(str(value))
+
+
+def _shortened(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,1 @@
+"""Re-creations of the papers' figures; loaded by the command line."""

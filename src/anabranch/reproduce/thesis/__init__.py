@@ -1,0 +1,1 @@
+"""Babu's thesis, chapter 4: the experiments with pipelined filters."""

@@ -1,0 +1,1 @@
+"""Spark: sessions, executors, look-ups, reports."""

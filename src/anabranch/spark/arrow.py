@@ -1,0 +1,269 @@
+"""The Arrow executor: adaptive filters inside Spark's Python workers.
+
+On the driver, `ArrowStage` compiles predicates into evaluators and puts one Python node into the Spark plan. In a
+worker, `FilterTask` runs every Arrow batch through the adaptive loop. What a worker has learned about a filter stays
+in its memory for the next task; when a task ends it sends counts, decisions and profiles to the driver's ledger,
+which seeds the next DataFrame that the filter is applied to.
+
+Only the columns that predicates read enter the worker: from Spark 4.1 on, an Arrow UDF returns a struct of decision and
+kept values, and the other columns never leave the JVM (decision record 002). Spark 4.0 has no such UDF: there,
+`mapInArrow` carries all columns.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
+
+from anabranch import events
+from anabranch.config import OrderingConfig
+from anabranch.errors import DataError
+from anabranch.model.arrays import Mask, Rows
+from anabranch.ordering import make
+from anabranch.ordering.base import Seed
+from anabranch.ordering.pipeline import Failure, FilterPipeline, Verdict
+from anabranch.ordering.precedence import Precedence
+from anabranch.spark.decode import Columns, converter
+from anabranch.spark.evaluators import Evaluator
+from anabranch.spark.ledger import Part, TaskKey, TaskRecord
+
+REMEMBERED_FILTERS = 64
+PREDICATE_COLUMN, ERROR_COLUMN = "_predicate", "_error"
+JUDGED, ERROR = "__anabranch", "error"
+ERROR_TYPE = StructType([StructField(PREDICATE_COLUMN, StringType()), StructField(ERROR_COLUMN, StringType())])
+
+_learned: OrderedDict[str, FilterPipeline] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class FilterTask:
+    """Everything that a worker needs to run one stage of a filter; pickled into the Spark plan."""
+
+    identity: str
+    part: Part
+    evaluators: tuple[Evaluator, ...]
+    columns: tuple[str, ...]
+    types: tuple[DataType, ...]
+    kept: tuple[tuple[str, DataType], ...]
+    policy: str
+    config: OrderingConfig
+    precedence: Precedence
+    unprofiled: frozenset[int]
+    time_zone: str
+    quarantine: bool = False
+    seed: Seed | None = None
+    ledger: Accumulator[Any] | None = None
+
+    def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[Judged]:
+        """Judge batch after batch; the record of the task goes to the driver when the input ends."""
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        pipeline, decisions = self._pipeline(partition)
+        converters = {n: c for n, t in zip(self.columns, self.types, strict=True) if (c := converter(t))}
+        finished = False
+        try:
+            for batch in batches:
+                yield self._judge(batch, pipeline, converters, decisions, partition)
+            finished = True
+        finally:
+            tally = pipeline.take_tally()
+            if finished and self.ledger is not None:
+                learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.times.per_tuple())
+                self.ledger.add([TaskRecord(_task_key(context), self.part, tally, tuple(decisions), learned)])
+
+    def _pipeline(self, partition: int) -> tuple[FilterPipeline, list[events.Event]]:
+        known = _learned.get(self.identity)
+        if known is not None:
+            _learned.move_to_end(self.identity)
+            known.take_tally()
+            return known, []
+        policy = make(self.policy, len(self.evaluators), config=self.config, precedence=self.precedence, seed=self.seed)
+        pipeline = FilterPipeline(policy, unprofiled=self.unprofiled, seed=self.config.seed + partition)
+        _learned[self.identity] = pipeline
+        while len(_learned) > REMEMBERED_FILTERS:
+            _learned.popitem(last=False)
+        started = events.Started(0, self.policy, self._names(policy.order), self.seed is not None, partition)
+        return pipeline, [started]
+
+    def _judge(
+        self,
+        batch: tuple[pa.Array, ...],
+        pipeline: FilterPipeline,
+        converters: dict[str, Any],
+        decisions: list[events.Event],
+        partition: int,
+    ) -> Judged:
+        judged = Judged(len(batch[0]), self.kept)
+        at = 0
+        while at < judged.rows:
+            size = pipeline.chunk_rows(judged.rows - at)
+            slices = {n: a.slice(at, size) for n, a in zip(self.columns, batch, strict=False)}
+            columns = Columns(slices, converters, self.time_zone, length=size)
+            before, mode = pipeline.reoptimizer.order, pipeline.reoptimizer.mode
+            outcome = pipeline.process(size, partial(self._evaluate, columns))
+            self._note(pipeline, before, mode, decisions, partition)
+            if outcome.failures and not self.quarantine:
+                raise self._failed(outcome.failures[0])
+            judged.add(at, outcome.survivors, columns, [(f, self.evaluators[f.filter].name) for f in outcome.failures])
+            at += size
+        return judged
+
+    def _note(
+        self,
+        pipeline: FilterPipeline,
+        before: tuple[int, ...],
+        mode: str,
+        decisions: list[events.Event],
+        partition: int,
+    ) -> None:
+        policy = pipeline.reoptimizer
+        if policy.order != before:
+            decisions.append(
+                events.Reordered(
+                    pipeline.rows_done,
+                    self.policy,
+                    self._names(before),
+                    self._names(policy.order),
+                    policy.reason,
+                    partition,
+                )
+            )
+        if policy.mode != mode:
+            decisions.append(
+                events.EffortChanged(
+                    pipeline.rows_done, self.policy, policy.mode, policy.profile_probability, policy.reason, partition
+                )
+            )
+
+    def _evaluate(self, columns: Columns, f: int, rows: Rows) -> Verdict:
+        return self.evaluators[f](columns, rows)
+
+    def _names(self, order: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.evaluators[f].name for f in order)
+
+    def _failed(self, failure: Failure) -> DataError:
+        return DataError(
+            f"predicate {self.evaluators[failure.filter].name!r} failed on a row that no other predicate rejects: "
+            f"{failure.message}",
+            hint='make it return None on such rows, guard it, or set them aside with on_error="quarantine"',
+        )
+
+
+class Judged:
+    """Decisions and kept values of one batch, collected chunk by chunk."""
+
+    def __init__(self, rows: int, kept: tuple[tuple[str, DataType], ...]) -> None:
+        self.rows = rows
+        self.mask: Mask = np.zeros(rows, dtype=np.bool_)
+        self.failed: dict[int, tuple[str, str]] = {}
+        self._kept: dict[str, list[pa.Array]] = {name: [] for name, _ in kept}
+
+    def add(self, at: int, survivors: Any, columns: Columns, failures: list[tuple[Failure, str]]) -> None:
+        """Enter the outcome of the chunk that starts at row `at`."""
+        self.mask[at + survivors] = True
+        self.failed.update({at + f.row: (name, f.message) for f, name in failures})
+        for name, pieces in self._kept.items():
+            pieces.append(columns.spread(name, survivors))
+
+    def kept(self) -> list[pa.Array]:
+        """One array per kept column, as long as the batch, NULL where a row did not pass."""
+        return [pa.concat_arrays(pieces) for pieces in self._kept.values()]
+
+    def errors(self) -> pa.Array:
+        """Predicate and message of every row that could not be decided, NULL elsewhere."""
+        pairs = [self.failed.get(i) for i in range(self.rows)] if self.failed else [None] * self.rows
+        kind = pa.struct([(PREDICATE_COLUMN, pa.string()), (ERROR_COLUMN, pa.string())])
+        return pa.array([None if p is None else {PREDICATE_COLUMN: p[0], ERROR_COLUMN: p[1]} for p in pairs], type=kind)
+
+
+def _task_key(context: TaskContext | None) -> TaskKey:
+    if context is None:
+        return TaskKey("", "", 0, 0)
+    query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
+    job = f"{query}/{batch}" if query and batch else ""
+    run = context.getLocalProperty("sql.streaming.runId") or ""
+    return TaskKey(job, run, context.stageId(), context.partitionId())
+
+
+def apply(df: DataFrame, task: FilterTask, *, quarantined: bool = False) -> DataFrame:
+    """Put the task into a DataFrame's plan: the rows that pass, or with `quarantined` the undecided ones."""
+    run = _with_arrow_udf if hasattr(F, "arrow_udf") else _with_map_in_arrow
+    return run(df, task, quarantined)
+
+
+def _with_arrow_udf(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
+    """Spark 4.1 and newer: only the columns that predicates read enter the worker."""
+    shape = StructType([StructField("keep", BooleanType()), *(StructField(n, t) for n, t in task.kept)])
+    if task.quarantine:
+        shape.add(ERROR, ERROR_TYPE)
+    names = shape.fieldNames()
+
+    def judge(batches: Iterator[Any]) -> Iterator[pa.Array]:
+        for judged in task.run((b,) if isinstance(b, pa.Array) else b for b in batches):
+            arrays = [pa.array(judged.mask), *judged.kept(), *([judged.errors()] if task.quarantine else [])]
+            yield pa.StructArray.from_arrays(arrays, names=names)
+
+    inputs = [F.col(name) for name in task.columns] or [F.lit(0)]
+    batch_type: Any = pa.Array if len(inputs) == 1 else tuple[pa.Array, ...]
+    judge.__annotations__ = {"batches": Iterator[batch_type], "return": Iterator[pa.Array]}
+    udf = F.arrow_udf(judge, shape).asNondeterministic()  # type: ignore[attr-defined]
+    judged = df.withColumn(JUDGED, udf(*inputs))
+    if quarantined:
+        wanted = judged.where(F.col(JUDGED)[ERROR].isNotNull())
+        added = {
+            PREDICATE_COLUMN: F.col(JUDGED)[ERROR][PREDICATE_COLUMN],
+            ERROR_COLUMN: F.col(JUDGED)[ERROR][ERROR_COLUMN],
+        }
+    else:
+        wanted = judged.where(F.col(JUDGED)["keep"])
+        added = {name: F.col(JUDGED)[name] for name, _ in task.kept}
+    return wanted.withColumns(added).drop(JUDGED) if added else wanted.drop(JUDGED)
+
+
+def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
+    """Spark 4.0: all columns travel through the worker, and only rows that pass travel back."""
+    added = [(PREDICATE_COLUMN, StringType()), (ERROR_COLUMN, StringType())] if quarantined else list(task.kept)
+    shape = StructType([*df.schema.fields, *(StructField(n, t) for n, t in added)])
+    hidden = [f"{JUDGED}{i}" for i in range(len(task.columns))]
+
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: deque[pa.RecordBatch] = deque()
+
+        def inputs() -> Iterator[tuple[pa.Array, ...]]:
+            for batch in batches:
+                held.append(batch)
+                arrays = tuple(batch.column(name) for name in hidden)
+                yield arrays or (pa.nulls(len(batch)),)
+
+        for judged in task.run(inputs()):
+            batch = held.popleft()
+            rows = pa.array(sorted(judged.failed) if quarantined else np.flatnonzero(judged.mask), type=pa.int64())
+            extra = judged.errors().flatten() if quarantined else judged.kept()
+            arrays = [*batch.columns[: len(batch.columns) - len(hidden)], *extra]
+            yield pa.RecordBatch.from_arrays([a.take(rows) for a in arrays], names=shape.fieldNames())
+
+    wide = df.select("*", *(F.col(name).alias(h) for name, h in zip(task.columns, hidden, strict=True)))
+    return wide.mapInArrow(judge, shape)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type of a Spark type."""
+    return to_arrow_type(kind)
+
+
+def new_identity() -> str:
+    """A name under which workers remember what they learned about one filter."""
+    return uuid.uuid4().hex

@@ -1,0 +1,226 @@
+"""The Catalyst executor: native predicates in a chosen order, as one AND-chain that Spark compiles and sources can use.
+
+Spark evaluates `a AND b` from left to right and stops at the first false, inside generated code, but keeps the order in
+which the user wrote the terms. Here a pilot sample decides: the sampled rows show which predicates drop which rows, and
+each predicate is timed on them. The order never changes the answer, so a bad sample costs time only.
+
+Notes
+-----
+The sampled rows become a local relation, over which Spark's optimizer evaluates a filter by itself, without a job; that
+is what is timed. Interpreted evaluation overstates trivial comparisons and is right where it matters: regular
+expressions, JSON, long texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.errors import QueryError, UnknownColumn
+from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.predicates import Kind, NativePredicate
+
+PILOT_ROWS = 1000
+TIMED_ROWS = 4000
+TIMED_RUNS = 2
+
+COMPARISONS = frozenset(
+    """AttributeReference Literal Alias GetStructField And Or Not EqualTo EqualNullSafe GreaterThan GreaterThanOrEqual
+    LessThan LessThanOrEqual In InSet IsNull IsNotNull IsNaN Coalesce Length StartsWith EndsWith""".split()
+)
+ARITHMETIC = frozenset("Add Subtract Multiply Abs UnaryMinus".split())
+DIVISIONS = frozenset("Divide Remainder Pmod IntegralDivide".split())
+TRIVIAL = COMPARISONS | ARITHMETIC | DIVISIONS | {"Cast"}
+CANNOT_FAIL = COMPARISONS | frozenset(
+    """RLike Like LikeAll LikeAny Contains Upper Lower Substring StringTrim StringTrimLeft StringTrimRight Concat
+    Reverse RegExpReplace StringReplace StringTranslate StringInstr StringLocate Levenshtein SoundEx GetJsonObject CaseWhen If
+    Size ArrayContains Greatest Least Murmur3Hash XxHash64 Md5 Sha1 Sha2 Crc32 Year Month DayOfMonth Hour Minute
+    Second""".split()
+)
+WIDE_PLANS = frozenset(
+    "Join Aggregate Sort Window RepartitionByExpression Repartition Distinct Generate Except Intersect".split()
+)
+
+
+@dataclass(frozen=True)
+class NativeFacts:
+    """What Spark's analyzer knows about a column expression."""
+
+    kind: Kind
+    trivial: bool
+    has_python: bool
+    columns: tuple[str, ...]
+    sql: str
+
+
+def inspect(df: DataFrame, predicate: NativePredicate) -> NativeFacts:
+    """Analyze a native predicate against a DataFrame; wrong names and types get our own errors."""
+    try:
+        plan = df.where(predicate.column)._jdf.queryExecution().analyzed()
+    except AnalysisException as error:
+        raise _explained(error, predicate, df) from None
+    condition = plan.condition()
+    nodes = json.loads(condition.toJSON())
+    names = {node["class"].rsplit(".", 1)[-1] for node in nodes}
+    columns = tuple(dict.fromkeys(n["name"] for n in nodes if n["class"].endswith(".AttributeReference")))
+    kind: Kind = "pure"
+    if not condition.deterministic():
+        kind = "volatile"
+    elif not _cannot_fail(df.sparkSession, nodes):
+        kind = "fallible"
+    return NativeFacts(kind, names <= TRIVIAL, any("PythonUDF" in n for n in names), columns, condition.sql())
+
+
+def conjunction(df: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Filter by an AND-chain in the given order; a plain `where`, so pushdown to sources works as ever."""
+    return df.where(reduce(lambda chain, term: chain & term, columns)) if columns else df
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A sample of rows, judged by every predicate (`drops`), and the seconds that each takes per row."""
+
+    drops: BoolMatrix
+    costs: Floats
+
+
+def pilot(df: DataFrame, predicates: Sequence[NativePredicate], facts: Sequence[NativeFacts]) -> Pilot | str:
+    """Sample some rows and judge and time the predicates on them; or say why that is not worth it."""
+    if len(predicates) < 2:
+        return "one native predicate has one order"
+    if all(f.trivial for f in facts):
+        return "all native predicates are trivial comparisons: nothing to gain"
+    if any(f.has_python for f in facts):
+        return "a column expression holds a Python UDF: wrap the function in ab.predicate to have it ordered"
+    wide = _wide_parts(df)
+    if wide:
+        return f"a sample would have to compute the input's {wide} first"
+    return _judged(df, predicates, facts)
+
+
+def _judged(df: DataFrame, predicates: Sequence[NativePredicate], facts: Sequence[NativeFacts]) -> Pilot | str:
+    needed = list(dict.fromkeys(c for f in facts for c in f.columns))
+    sample = df.select(*(F.col(quoted(c)) for c in needed)).limit(PILOT_ROWS).toArrow()
+    if not sample.num_rows:
+        return "the sample is empty"
+    spark = df.sparkSession
+    terms = _terms(spark.createDataFrame(sample), predicates, facts)
+    if terms is None:
+        return "the predicates are bound to their DataFrame and cannot be tried on a sample"
+    rows = spark.createDataFrame(sample).select(*(t.alias(f"p{i}") for i, t in enumerate(terms))).collect()
+    drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
+    return Pilot(drops, time_terms(spark, sample, terms))
+
+
+def time_terms(spark: SparkSession, sample: pa.Table, terms: Sequence[Column]) -> Floats:
+    """Seconds per row of every term; NaN where the optimizer would not evaluate it by itself."""
+    copies = max(1, TIMED_ROWS // sample.num_rows)
+    local = spark.createDataFrame(pa.concat_tables([sample] * copies))
+    idle = min(_optimize_seconds(local, F.lit(True)) for _ in range(TIMED_RUNS))
+    rows = copies * sample.num_rows
+    costs = []
+    for term in terms:
+        spent = min(_optimize_seconds(local, term) for _ in range(TIMED_RUNS))
+        costs.append(max(spent - idle, 1e-4) / rows)
+    return np.array(costs)
+
+
+def _optimize_seconds(local: DataFrame, term: Column) -> float:
+    execution = local.where(term)._jdf.queryExecution()
+    execution.analyzed()
+    began = time.perf_counter()
+    plan = execution.optimizedPlan()
+    spent = time.perf_counter() - began
+    return spent if plan.getClass().getSimpleName() == "LocalRelation" else float("nan")
+
+
+def _terms(
+    local: DataFrame, predicates: Sequence[NativePredicate], facts: Sequence[NativeFacts]
+) -> list[Column] | None:
+    """The predicates over the sample; those bound to their DataFrame are rebuilt from their SQL text."""
+    terms = []
+    for predicate, fact in zip(predicates, facts, strict=True):
+        for term in (lambda p=predicate: p.column, lambda f=fact: F.expr(f.sql)):
+            try:
+                local.where(term())._jdf.queryExecution().analyzed()
+                terms.append(term())
+                break
+            except Exception:  # a text that Spark cannot parse back is no error of the user's
+                continue
+        else:
+            return None
+    return terms
+
+
+def _cannot_fail(spark: SparkSession, nodes: Sequence[dict[str, Any]]) -> bool:
+    """Whether no node of an expression can raise, so that evaluating it on more rows is harmless."""
+    ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
+    return all(_node_cannot_fail(nodes, i, ansi) for i in range(len(nodes)))
+
+
+def _node_cannot_fail(nodes: Sequence[dict[str, Any]], i: int, ansi: bool) -> bool:
+    name = nodes[i]["class"].rsplit(".", 1)[-1]
+    if name in CANNOT_FAIL or (not ansi and name in TRIVIAL):
+        return True
+    child = nodes[i + 1] if i + 1 < len(nodes) else {}
+    if name == "Cast":
+        return nodes[i].get("dataType") == "string" or _widens(child.get("dataType"), nodes[i].get("dataType"))
+    if name in DIVISIONS:
+        return _nonzero_literal(nodes, i)
+    return name in ARITHMETIC and child.get("dataType") in ("double", "float")
+
+
+def _nonzero_literal(nodes: Sequence[dict[str, Any]], i: int) -> bool:
+    """Whether the right operand is a literal other than zero (maybe under a cast)."""
+    at = _skip(nodes, i + 1)
+    while at < len(nodes) and nodes[at]["class"].endswith(".Cast"):
+        at += 1
+    return nodes[at]["class"].endswith(".Literal") and str(nodes[at].get("value")) not in ("0", "0.0", "None")
+
+
+def _skip(nodes: Sequence[dict[str, Any]], i: int) -> int:
+    """Index behind the subtree that starts at `i` (nodes are listed in pre-order)."""
+    left = 1
+    while left:
+        left += int(nodes[i]["num-children"]) - 1
+        i += 1
+    return i
+
+
+def _widens(source: Any, target: Any) -> bool:
+    ladder = ["byte", "short", "integer", "long", "float", "double"]
+    return source in ladder and target in ladder and ladder.index(source) <= ladder.index(target)
+
+
+def _wide_parts(df: DataFrame) -> str:
+    """Names of plan nodes below which a small sample is not cheap to take."""
+    lines = df._jdf.queryExecution().optimizedPlan().toString().splitlines()
+    heads = {re.sub(r"^[\s:+\-|~]*", "", line).split(" ", 1)[0].split("(")[0] for line in lines}
+    return ", ".join(sorted(heads & WIDE_PLANS)).lower()
+
+
+def quoted(name: str) -> str:
+    """A column name that `F.col` takes literally, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _explained(error: AnalysisException, predicate: NativePredicate, df: DataFrame) -> QueryError:
+    where = f"predicate {predicate.name!r}"
+    parameters = error.getMessageParameters() or {}
+    if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        return UnknownColumn(parameters.get("objectName", "?").strip("`"), df.columns, where=where)
+    return QueryError(
+        f"{where} is not a condition on this DataFrame: {str(error).splitlines()[0]}",
+        hint="it must be a boolean column expression",
+    )

@@ -1,0 +1,146 @@
+"""Arrow columns as a predicate's arguments: Python values, pandas Series or Arrow arrays, for some of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, DataType, MapType, Row, StructType, TimestampType, UserDefinedType
+
+from anabranch.model.arrays import Mask, Rows
+
+Converter = Callable[[Any], Any]
+
+
+class Columns:
+    """The columns of one chunk, decoded at most once per row.
+
+    A column is decoded for the rows that a predicate asks for, and what the next one asks for is mostly among them.
+
+    Parameters
+    ----------
+    arrays
+        Name -> Arrow array, all of one length.
+    converters
+        Name -> function from `to_pylist` values to what a Python UDF of Spark would get, where these differ.
+    time_zone
+        Session time zone, for pandas Series of timestamps.
+    length
+        Number of rows.
+
+    >>> columns = Columns({"a": pa.array([10, None, 30])}, {}, "UTC", length=3)
+    >>> columns.values("a", np.array([0, 1])), columns.values("a", np.array([1]))
+    ([10, None], [None])
+    """
+
+    def __init__(
+        self, arrays: dict[str, pa.Array], converters: dict[str, Converter], time_zone: str, *, length: int
+    ) -> None:
+        self.arrays = arrays
+        self.length = length
+        self._converters = converters
+        self._time_zone = time_zone
+        self._decoded: dict[str, tuple[Any, Mask]] = {}
+        self._places: dict[str, Rows] = {}
+
+    def keep(self, name: str, rows: Rows, values: pa.Array) -> None:
+        """Add a computed column, known for some rows only."""
+        places = np.full(self.length, -1, dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        self.arrays[name] = values
+        self._places[name] = places
+
+    def spread(self, name: str, rows: Rows) -> pa.Array:
+        """A kept column over the whole chunk: its values at some rows, NULL elsewhere."""
+        places = np.full(self.length, -1, dtype=np.int64)
+        places[rows] = self._places[name][rows]
+        return self.arrays[name].take(pa.array(places, mask=places < 0))
+
+    def array(self, name: str, rows: Rows) -> pa.Array:
+        """The column at some rows, as an Arrow array."""
+        column = self.arrays[name]
+        if name in self._places:
+            places = self._places[name][rows]
+            return column.take(pa.array(places, mask=places < 0))
+        return column if self._is_all(rows) else column.take(pa.array(rows))
+
+    def values(self, name: str, rows: Rows) -> list[Any]:
+        """The column at some rows, as the Python values that a UDF of Spark would get."""
+        if name not in self._decoded:
+            self._decoded[name] = np.empty(self.length, dtype=object), np.zeros(self.length, dtype=np.bool_)
+        decoded, known = self._decoded[name]
+        missing = rows[~known[rows]]
+        if len(missing):
+            decoded[missing] = _python_values(self.array(name, missing), self._converters.get(name))
+            known[missing] = True
+        return decoded[rows].tolist()  # type: ignore[no-any-return]
+
+    def _is_all(self, rows: Rows) -> bool:
+        return len(rows) == self.length and bool(np.array_equal(rows, np.arange(self.length)))
+
+    def series(self, name: str, rows: Rows) -> Any:
+        """The column at some rows, as a pandas Series (a DataFrame for a struct), as in Spark's pandas UDFs."""
+        array = self.array(name, rows)
+        if pa.types.is_struct(array.type):
+            return pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]).to_pandas(date_as_object=True)
+        series = array.to_pandas(date_as_object=True)
+        if pa.types.is_timestamp(array.type) and array.type.tz:
+            series = series.dt.tz_convert(self._time_zone).dt.tz_localize(None)
+        return series
+
+
+def _python_values(array: pa.Array, convert: Converter | None) -> Any:
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        return array.to_numpy(zero_copy_only=False)
+    if not array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return array.to_numpy(zero_copy_only=False).tolist()
+    values = np.empty(len(array), dtype=object)
+    for i, value in enumerate(array.to_pylist()):
+        values[i] = value if value is None or convert is None else convert(value)
+    return values
+
+
+def true_mask(array: pa.Array) -> Any:
+    """A boolean Arrow array as a numpy mask; NULL is not true.
+
+    >>> true_mask(pa.array([True, None, False])).tolist()
+    [True, False, False]
+    """
+    return pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+
+
+def converter(kind: DataType) -> Converter | None:
+    """From Arrow's Python values to those that a Python UDF of Spark gets; `None` where they are the same.
+
+    >>> from pyspark.sql.types import StringType
+    >>> converter(StructType().add("a", MapType(StringType(), StringType())))({"a": [("k", "v")]})
+    Row(a={'k': 'v'})
+    """
+    if isinstance(kind, UserDefinedType):
+        inner = converter(kind.sqlType()) or _same
+        return lambda value: kind.deserialize(inner(value))
+    if isinstance(kind, TimestampType):
+        return lambda value: value.astimezone().replace(tzinfo=None)
+    if isinstance(kind, StructType):
+        fields = [(f.name, _nullable(converter(f.dataType))) for f in kind.fields]
+        make_row = Row(*kind.names)
+        return lambda value: make_row(*(convert(value[name]) for name, convert in fields))
+    if isinstance(kind, MapType):
+        key, item = converter(kind.keyType) or _same, _nullable(converter(kind.valueType))
+        return lambda value: {key(k): item(v) for k, v in value}
+    if isinstance(kind, ArrayType) and (element := converter(kind.elementType)):
+        each = _nullable(element)
+        return lambda value: [each(v) for v in value]
+    return None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _nullable(convert: Converter | None) -> Converter:
+    return _same if convert is None else lambda value: None if value is None else convert(value)

@@ -1,0 +1,230 @@
+"""How one predicate is called on the rows of a chunk, for every flavour of function, with its errors pinned to rows."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import DataError, ResourceError
+from anabranch.model.arrays import Rows
+from anabranch.model.predicates import Flavour
+from anabranch.ordering.pipeline import Verdict
+from anabranch.spark.decode import Columns, true_mask
+
+BOOLEAN = pa.bool_()
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """A predicate, ready to run in a worker.
+
+    Parameters
+    ----------
+    name
+        For messages.
+    function, columns, flavour
+        What to call, on which columns, and with which kind of values.
+    value_type
+        Arrow type of what the function returns (boolean where it decides itself).
+    test
+        Turns the value into the decision; called as the function is (per value, per Series, per array).
+    keep
+        Name of the column that the value becomes, if it is carried on.
+    time_limit
+        Seconds that one call on a chunk may take.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    columns: tuple[str, ...]
+    flavour: Flavour
+    value_type: pa.DataType
+    test: Callable[[Any], Any] | None = None
+    keep: str | None = None
+    time_limit: float | None = None
+
+    def __call__(self, columns: Columns, rows: Rows) -> Verdict:
+        """Judge some rows of a chunk; a kept value is added to the chunk's columns."""
+        with _time_limit(self.name, self.time_limit):
+            judge = self._scalar if self.flavour == "scalar" else self._vectorised
+            passed, values, failures = judge(columns, rows)
+        if self.keep is not None:
+            columns.keep(self.keep, rows, values)
+        return Verdict(true_mask(passed), failures or None)
+
+    def _scalar(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array, dict[int, str]]:
+        arguments = [columns.values(name, rows) for name in self.columns]
+        values, failures = _call_each(self.function, arguments, len(rows))
+        if self.test is None:
+            array = self._typed(values, self.value_type)
+            return array, array, failures
+        known = [i for i, v in enumerate(values) if v is not None]
+        verdicts, refused = _call_each(self.test, [[values[i] for i in known]], len(known))
+        passed: list[Any] = [None] * len(values)
+        for i, verdict in zip(known, verdicts, strict=True):
+            passed[i] = verdict
+        failures |= {known[at]: message for at, message in refused.items()}
+        kept = values if self.keep is not None else []
+        return self._typed(passed, BOOLEAN), self._typed(kept, self.value_type), failures
+
+    def _vectorised(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array, dict[int, str]]:
+        """Call once; where that fails, halve the rows until the failing ones stand alone."""
+        if not len(rows):
+            return pa.array([], BOOLEAN), pa.array([], self.value_type), {}
+        try:
+            values, passed = self._call_once(columns, rows)
+            return passed, values, {}
+        except (DataError, ResourceError):
+            raise
+        except Exception as error:
+            if len(rows) == 1:
+                return pa.nulls(1, BOOLEAN), pa.nulls(1, self.value_type), {0: _message(error)}
+        half = len(rows) // 2
+        left, right = self._vectorised(columns, rows[:half]), self._vectorised(columns, rows[half:])
+        failures = left[2] | {half + at: message for at, message in right[2].items()}
+        return pa.concat_arrays([left[0], right[0]]), pa.concat_arrays([left[1], right[1]]), failures
+
+    def _call_once(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array]:
+        fetch = columns.series if self.flavour.startswith("pandas") else columns.array
+        result = self.function(*(fetch(name, rows) for name in self.columns))
+        values = self._array(result, len(rows), self.value_type)
+        if self.test is None:
+            return values, values
+        passed = self._array(self.test(result), len(rows), BOOLEAN)
+        return values, pa.compute.if_else(values.is_valid(), passed, pa.scalar(None, BOOLEAN))
+
+    def _array(self, result: Any, length: int, kind: pa.DataType) -> pa.Array:
+        if isinstance(result, pa.ChunkedArray):
+            result = result.combine_chunks()
+        if not hasattr(result, "__len__"):
+            raise DataError(
+                f"predicate {self.name!r} returned {type(result).__name__}, not a column of {length} values",
+                hint="a pandas or Arrow predicate returns one value per row",
+            )
+        if len(result) != length:
+            raise DataError(
+                f"predicate {self.name!r} returned {len(result)} values for {length} rows",
+                hint="a pandas or Arrow predicate returns one value per row, in the same order",
+            )
+        if isinstance(result, pa.Array) and result.type == kind:
+            return result
+        if isinstance(result, pa.Array) and kind == BOOLEAN and not pa.types.is_null(result.type):
+            raise self._wrong_type(str(result.type), kind)
+        return self._typed(result, kind)
+
+    def _typed(self, values: Any, kind: pa.DataType) -> pa.Array:
+        try:
+            if isinstance(values, pa.Array):
+                return values.cast(kind)
+            pandas_like = hasattr(values, "dtype")
+            if pandas_like and kind == BOOLEAN and values.dtype.kind not in "bO":
+                raise self._wrong_type(str(values.dtype), kind)
+            return pa.array(values, type=kind, from_pandas=pandas_like)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            found = next(
+                (type(v).__name__ for v in values if not isinstance(v, bool | np.bool_ | None)), "a mix of types"
+            )
+            raise self._wrong_type(found, kind) from error
+
+    def _wrong_type(self, found: str, kind: pa.DataType) -> DataError:
+        if kind == BOOLEAN:
+            hint = "return True, False or None; for another value give returns=... and test=..."
+        else:
+            hint = f"returns=... declares {kind}; return values of that type"
+        return DataError(f"predicate {self.name!r} returned {found}, expected {kind}", hint=hint)
+
+
+def _call_each(
+    function: Callable[..., Any], arguments: Sequence[list[Any]], rows: int
+) -> tuple[list[Any], dict[int, str]]:
+    """Call a function row by row, exactly once per row; an exception becomes that row's message."""
+    values: list[Any] = []
+    failures: dict[int, str] = {}
+    append = values.append
+    pending: Iterator[tuple[Any, ...]] = zip(*arguments, strict=True) if arguments else iter([()] * rows)
+    while len(values) < rows:
+        try:
+            if len(arguments) == 1:
+                for (value,) in pending:
+                    append(function(value))
+            else:
+                for value in pending:
+                    append(function(*value))
+        except ResourceError:
+            raise
+        except Exception as error:
+            failures[len(values)] = _message(error)
+            append(None)
+    return values, failures
+
+
+def _message(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _time_limit(name: str, seconds: float | None) -> Iterator[None]:
+    """Interrupt a call that takes too long. Needs the main thread, where Spark's workers run user code."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise ResourceError(
+            f"predicate {name!r} took longer than its limit of {seconds} s on one chunk of rows",
+            hint="raise time_limit=..., or find the row on which it hangs",
+        )
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Fed:
+    """Calls an iterator-style function (`Iterator[Series] -> Iterator[Series]`) one batch at a time.
+
+    The function is started once and keeps what it set up before its loop, a model for example, until it fails.
+
+    >>> def running(batches):
+    ...     for number, batch in enumerate(batches):
+    ...         yield [number] * len(batch)
+    >>> call = Fed(running, one_column=True)
+    >>> call(["a", "b"]), call(["c"])
+    ([0, 0], [1])
+    """
+
+    def __init__(self, function: Callable[[Iterator[Any]], Iterator[Any]], *, one_column: bool) -> None:
+        self._function = function
+        self._one_column = one_column
+        self._running: Iterator[Any] | None = None
+        self._next: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_running": None, "_next": None}
+
+    def __call__(self, *columns: Any) -> Any:
+        """Feed one batch and take its answer."""
+        self._next = columns[0] if self._one_column else columns
+        if self._running is None:
+            self._running = iter(self._function(self._batches()))
+        try:
+            return next(self._running)
+        except BaseException:
+            self._running = None
+            raise
+
+    def _batches(self) -> Iterator[Any]:
+        while True:
+            yield self._next

@@ -1,0 +1,358 @@
+"""`Filter` and `where`: adaptive filters on Spark DataFrames, batch and streaming."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType
+
+from anabranch.config import OrderingConfig
+from anabranch.errors import AnabranchError, QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.events import Event, PilotDecided
+from anabranch.model.build import gather
+from anabranch.model.predicates import (
+    LookupPredicate,
+    NativePredicate,
+    Predicate,
+    PythonPredicate,
+    Stage,
+    constraints,
+    require_unique_names,
+    stages,
+)
+from anabranch.ordering import POLICIES, Precedence
+from anabranch.report import FilterReport
+from anabranch.spark import arrow, catalyst
+from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
+from anabranch.spark.ledger import Ledger, LedgerParam
+from anabranch.spark.lookup import collect_values, member_test
+from anabranch.spark.native_order import NativeOrder
+from anabranch.spark.reporting import build_report
+
+OnError = Literal["raise", "quarantine"]
+Sink = Callable[[DataFrame, int], Any]
+
+
+class Filter:
+    """A list of predicates that keeps itself in a good order while it runs.
+
+    Parameters
+    ----------
+    predicates
+        Spark column expressions, `anabranch.predicate(...)` and `anabranch.lookup(...)`, in any order.
+    policy
+        `"auto"` (default), or one of `fixed`, `agreedy`, `sweep`, `independent`, `localswaps`, `exhaustive`.
+    strict
+        Keep every fallible predicate behind those written before it.
+    on_error
+        What becomes of a row that no predicate rejects and on which one fails: `"raise"`, or `"quarantine"`.
+    pinned
+        Keep the written order; the same as `policy="fixed"`.
+    state
+        Folder in which counts, decisions and profiles survive restarts.
+    config
+        Profiling and decision parameters; the defaults of the policy otherwise.
+
+    Examples
+    --------
+    >>> f = Filter(predicate(has_signature, "payload"), lookup("dst", exposed))          # doctest: +SKIP
+    >>> suspicious = f.apply(packets)                                                     # doctest: +SKIP
+    >>> f.report().show()                                                                 # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *predicates: Predicate | Column,
+        policy: str = "auto",
+        strict: bool = False,
+        on_error: OnError = "raise",
+        pinned: bool = False,
+        state: str | os.PathLike[str] | None = None,
+        config: OrderingConfig | None = None,
+    ) -> None:
+        self.predicates = gather(predicates)
+        require_unique_names(self.predicates)
+        if policy not in POLICIES:
+            raise QueryError(f"unknown policy {policy!r}", hint=suggest(policy, list(POLICIES), "policies"))
+        if on_error not in ("raise", "quarantine"):
+            raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
+        self.policy = "fixed" if pinned else policy
+        self.config = config or OrderingConfig.for_policy(self.policy)
+        self.strict, self.on_error = strict, on_error
+        self._identity = arrow.new_identity()
+        self._ledger = Ledger(tuple(p.name for p in self.predicates), state)
+        self._accumulator: Any = None
+        self._tables: dict[str, pa.Array] = {}
+        self._native: dict[tuple[int, ...], NativeOrder] = {}
+        self._applied: DataFrame | None = None
+        for p in self.predicates:
+            _require_picklable(p)
+
+    def apply(self, df: DataFrame) -> DataFrame:
+        """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
+        _require_classic(df)
+        self._applied = df
+        return self._through(df, count=True)
+
+    def quarantined(self, df: DataFrame | None = None) -> DataFrame:
+        """Rows that no predicate rejects and on which one fails, with `_predicate` and `_error`.
+
+        It is computed from the DataFrame that the filter was last applied to (or the one given), by running the
+        predicates again; it counts nothing in the report.
+        """
+        df = df if df is not None else self._applied
+        if self.on_error != "quarantine":
+            raise QueryError("this filter sets no rows aside", hint='make it with on_error="quarantine"')
+        if df is None:
+            raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
+        parts = [
+            self._through(df, count=False, last=at) for at, s in enumerate(self._stages(df)) if s.executor == "arrow"
+        ]
+        columns = [*df.columns, arrow.PREDICATE_COLUMN, arrow.ERROR_COLUMN]
+        out = [part.select(*(F.col(catalyst.quoted(c)) for c in columns)) for part in parts]
+        if not out:
+            raise QueryError(
+                "only Python predicates and look-ups can be set aside", hint="native predicates fail in Spark itself"
+            )
+        union = out[0]
+        for part in out[1:]:
+            union = union.unionAll(part)
+        return union
+
+    def foreach_batch(self, sink: Sink) -> Callable[[DataFrame, int], None]:
+        """A function for `writeStream.foreachBatch` that filters each micro-batch and hands it to the sink.
+
+        Between micro-batches the order is decided anew, also for native predicates: their profile rides on the pass
+        that the sink makes over the batch.
+        """
+
+        def run(batch: DataFrame, batch_id: int) -> None:
+            _require_classic(batch)
+            self._applied = batch
+            sink(self._through(batch, count=True, batch_id=batch_id), batch_id)
+            for order in self._native.values():
+                for event in order.learn():
+                    self._ledger.note(event)
+            self._ledger.save()
+
+        return run
+
+    def report(self) -> FilterReport:
+        """Counts, costs and places of the predicates, and what the order saved."""
+        self._ledger.save()
+        return build_report(self.policy, self.predicates, self._ledger, self._native)
+
+    def events(self) -> tuple[Event, ...]:
+        """Every decision so far, oldest first."""
+        return self._ledger.events()
+
+    def explain(self, df: DataFrame) -> str:
+        """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
+        _require_classic(df)
+        lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
+        for number, stage in enumerate(self._stages(df), start=1):
+            members = [self._facts_applied(df)[i] for i in stage.members]
+            lines.append(f"{number}. {stage.executor}: {_what(stage, df)}")
+            lines += self._explained_order(df, stage, members)
+        return "\n".join(lines)
+
+    def _explained_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> list[str]:
+        if stage.executor == "catalyst":
+            native = self._native_order(df, stage)
+            order, why = native.order, native.why
+        else:
+            seed = self._ledger.learned(stage.members)
+            order = seed.order if seed else tuple(range(len(members)))
+            why = (
+                "learned so far; workers adapt it while they run"
+                if seed
+                else "as written; workers adapt it while they run"
+            )
+            why = "fixed as written" if self.policy == "fixed" else why
+        lines = [f"   order: {' -> '.join(members[i].name for i in order)}   ({why})"]
+        edges = sorted(constraints(members, strict=self.strict))
+        lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
+        return lines
+
+    def _through(
+        self, df: DataFrame, *, count: bool, last: int | None = None, batch_id: int | None = None
+    ) -> DataFrame:
+        """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
+        out = df
+        for at, stage in enumerate(self._stages(df)):
+            if stage.executor == "catalyst":
+                out = self._native_order(df, stage).apply(out, batch_id)
+                continue
+            task = self._task(out, stage, count)
+            if at == last:
+                return arrow.apply(out, task, quarantined=True)
+            out = arrow.apply(out, task)
+        return out
+
+    def _stages(self, df: DataFrame) -> tuple[Stage, ...]:
+        return stages(self._facts_applied(df), strict=self.strict)
+
+    def _facts_applied(self, df: DataFrame) -> tuple[Predicate, ...]:
+        """The predicates, native ones with what Spark's analyzer says about them."""
+        return tuple(_judged_by_spark(df, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
+
+    def _native_order(self, df: DataFrame, stage: Stage) -> NativeOrder:
+        known = self._native.get(stage.members)
+        if known is None:
+            judged = self._facts_applied(df)
+            members = [p for i in stage.members if isinstance(p := judged[i], NativePredicate)]
+            precedence = Precedence(len(members), constraints(members, strict=self.strict))
+            known = NativeOrder(members, precedence, self.policy, self.config)
+            before = known.names()
+            known.decide(df)
+            self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
+            self._native[stage.members] = known
+        return known
+
+    def _task(self, df: DataFrame, stage: Stage, count: bool) -> arrow.FilterTask:
+        members = [self.predicates[i] for i in stage.members]
+        kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
+        types = _input_types(df, members, dict(kept))
+        edges = constraints(members, strict=self.strict)
+        return arrow.FilterTask(
+            identity=f"{self._identity}/{stage.members}/{count}",
+            part=stage.members,
+            evaluators=tuple(self._evaluator(p) for p in members),
+            columns=tuple(types),
+            types=tuple(types.values()),
+            kept=kept,
+            policy=self.policy,
+            config=self.config,
+            precedence=_acyclic(Precedence(len(members), edges), members),
+            unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
+            time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
+            quarantine=self.on_error == "quarantine",
+            seed=self._ledger.learned(stage.members),
+            ledger=self._shared_ledger(df) if count else None,
+        )
+
+    def _shared_ledger(self, df: DataFrame) -> Any:
+        if self._accumulator is None:
+            self._accumulator = df.sparkSession.sparkContext.accumulator(self._ledger, LedgerParam())
+        return self._accumulator
+
+    def _evaluator(self, p: Predicate) -> Evaluator:
+        if isinstance(p, LookupPredicate):
+            if p.name not in self._tables:
+                self._tables[p.name] = collect_values(p)
+            return Evaluator(p.name, member_test(p, self._tables[p.name]), (p.column,), "arrow", BOOLEAN)
+        assert isinstance(p, PythonPredicate)
+        function = p.function
+        if p.flavour.endswith("_iterator"):
+            function = Fed(function, one_column=len(p.columns) == 1)
+        kind = BOOLEAN if p.returns is None else arrow.arrow_type(_data_type(p))
+        return Evaluator(p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit)
+
+
+def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", **options: Any) -> DataFrame:
+    """The rows of a DataFrame, batch or streaming, that pass all predicates, evaluated in an order that adapts.
+
+    Takes the options of `Filter`. Keep a `Filter` instead where you want its report, events or quarantine.
+
+    Examples
+    --------
+    >>> where(packets, F.length("payload") > 40, predicate(has_signature, "payload"))    # doctest: +SKIP
+    """
+    return Filter(*predicates, policy=policy, **options).apply(df)
+
+
+def _judged_by_spark(df: DataFrame, p: NativePredicate) -> NativePredicate:
+    facts = catalyst.inspect(df, p)
+    kind = p.kind if p.declared else facts.kind
+    return replace(p, kind=kind, strict=p.strict or kind == "fallible")
+
+
+def _guarded(p: Predicate, strict: bool) -> bool:
+    return p.strict or (strict and p.kind == "fallible")
+
+
+def _input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, DataType]) -> dict[str, DataType]:
+    """Columns that enter the worker, with their types; kept ones are computed there."""
+    types: dict[str, DataType] = {}
+    for name in kept:
+        if name.lower() in (c.lower() for c in df.columns):
+            raise QueryError(
+                f"the kept column {name!r} is in the input already", hint="choose another name for keep=..."
+            )
+    for p in members:
+        for name in p.reads:
+            if name not in kept and name not in types:
+                types[name] = _column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
+    return types
+
+
+def _column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:
+    fold = str.__str__ if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    matches = [f.dataType for f in df.schema.fields if fold(f.name) == fold(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise QueryError(f"column {name!r} in {where} is ambiguous: the input has it {len(matches)} times")
+    if "." not in name:
+        raise UnknownColumn(name, columns, where=where)
+    try:
+        return df.select(F.col(name)).schema.fields[0].dataType
+    except AnalysisException:
+        raise UnknownColumn(name, columns, where=where) from None
+
+
+def _data_type(p: PythonPredicate) -> DataType:
+    if p.returns is None:
+        return BooleanType()
+    if isinstance(p.returns, DataType):
+        return p.returns
+    try:
+        return DataType.fromDDL(str(p.returns))
+    except Exception as error:
+        raise QueryError(
+            f"predicate {p.name!r} returns {p.returns!r}, which is not a Spark type",
+            hint='use a name such as "double" or "array<string>"',
+        ) from error
+
+
+def _acyclic(precedence: Precedence, members: Sequence[Predicate]) -> Precedence:
+    try:
+        _ = precedence.ancestors
+    except AnabranchError:
+        names = ", ".join(repr(p.name) for p in members if p.keeps)
+        raise QueryError(f"the predicates {names} read each other's kept columns", hint="break the circle") from None
+    return precedence
+
+
+def _require_picklable(p: Predicate) -> None:
+    if not isinstance(p, PythonPredicate):
+        return
+    try:
+        cloudpickle.dumps((p.function, p.test))  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise QueryError(
+            f"predicate {p.name!r} cannot be sent to the workers: {type(error).__name__}: {error}",
+            hint="its function holds something that cannot be pickled (a lock, connection, session or open file); "
+            "create that inside the function, or in an Iterator-style function before its loop",
+        ) from error
+
+
+def _require_classic(df: DataFrame) -> None:
+    if not hasattr(df, "_jdf"):
+        raise ResourceError("Spark Connect sessions are not supported yet", hint="use a classic SparkSession")
+
+
+def _what(stage: Stage, df: DataFrame) -> str:
+    if stage.executor == "arrow":
+        return "one Python node, adaptive inside every task"
+    if df.isStreaming:
+        return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
+    return "native AND-chain, ordered by a pilot sample"

@@ -1,0 +1,145 @@
+"""The adaptive loop for native predicates: decides by a pilot sample, and again between micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from anabranch.config import OrderingConfig
+from anabranch.events import Event, PilotDecided
+from anabranch.model.arrays import BoolMatrix, Order
+from anabranch.model.predicates import NativePredicate
+from anabranch.ordering import Observation as Profile
+from anabranch.ordering import Seed, expected_cost, greedy_order, make, optimal_order
+from anabranch.ordering.precedence import Precedence
+from anabranch.spark import catalyst
+
+PROFILED_ROWS_PER_BATCH = 500
+HASH_BUCKETS = 1_000_000
+
+
+class NativeOrder:
+    """The order of one run of native predicates.
+
+    Parameters
+    ----------
+    predicates
+        Native predicates, as written.
+    precedence
+        Constraints among them.
+    policy, config
+        How to order them.
+    """
+
+    def __init__(
+        self, predicates: Sequence[NativePredicate], precedence: Precedence, policy: str, config: OrderingConfig
+    ) -> None:
+        self.predicates, self.precedence = predicates, precedence
+        self._policy = make(policy, len(predicates), config=config, precedence=precedence)
+        self._config = config
+        self._costs = np.full(len(predicates), np.nan)
+        self._sampled = np.zeros(len(predicates), dtype=np.int64)
+        self._pending: Observation | None = None
+        self._share = 0.01
+        self.sample_rows = 0
+        self.why = "as written"
+
+    @property
+    def order(self) -> Order:
+        """Positions of the predicates, first to last."""
+        return self._policy.order
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the predicates in the current order."""
+        return tuple(self.predicates[i].name for i in self.order)
+
+    def decide(self, df: DataFrame) -> None:
+        """Choose an order by a pilot sample, where that pays."""
+        if self._policy.name == "fixed":
+            self.why = "fixed as written"
+            return
+        if df.isStreaming:
+            self.why = "as written; a stream cannot be sampled ahead"
+            return
+        facts = [catalyst.inspect(df, p) for p in self.predicates]
+        found = catalyst.pilot(df, self.predicates, facts)
+        if isinstance(found, str):
+            self.why = f"as written; {found}"
+            return
+        self._adopt(found)
+
+    def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
+        """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
+        watched = df if batch_id is None or not self._adaptive() else self._observed(df, batch_id)
+        return catalyst.conjunction(watched, [self.predicates[i].column for i in self.order])
+
+    def learn(self) -> Iterator[Event]:
+        """Take in the profile of the last micro-batch, if its pass has finished."""
+        if self._pending is None or not self._pending._jo.future().isCompleted():  # type: ignore[union-attr]
+            self._pending = None
+            return
+        seen = self._pending.get
+        self._pending = None
+        rows = [r for r in seen["profiles"] if r is not None]
+        self._share = min(1.0, PROFILED_ROWS_PER_BATCH / max(1, seen["rows"]))
+        drops = np.array([[not passed for passed in r] for r in rows], dtype=np.bool_).reshape(len(rows), -1)
+        before = self.names()
+        self._count(drops)
+        if len(drops):
+            empty = np.zeros(len(self.predicates), dtype=np.int64)
+            self._policy.observe(Profile(drops[drops.any(axis=1)], empty, empty, self._costs))
+        if self.names() != before:
+            self.why = f"profile of {len(rows)} rows of the last micro-batch"
+            yield PilotDecided(int(seen["rows"]), self._policy.name, before, self.names(), len(rows), self.why)
+
+    def sampled(self, i: int) -> tuple[int, int, float] | None:
+        """Rows of the sample, rows that a predicate passes among them, and its seconds per row."""
+        return (
+            (self.sample_rows, self.sample_rows - int(self._sampled[i]), float(self._costs[i]))
+            if self.sample_rows
+            else None
+        )
+
+    def _adaptive(self) -> bool:
+        return self._policy.name != "fixed" and len(self.predicates) > 1
+
+    def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
+        columns = list(dict.fromkeys(c for p in self.predicates for c in catalyst.inspect(df, p).columns))
+        chosen = F.pmod(F.xxhash64(*(F.col(catalyst.quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
+        bits = F.struct(*(F.coalesce(p.column, F.lit(False)).alias(f"p{i}") for i, p in enumerate(self.predicates)))
+        self._pending = Observation()
+        profiles = F.collect_list(F.when(chosen < int(self._share * HASH_BUCKETS), bits))
+        return df.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles.alias("profiles"))
+
+    def _adopt(self, found: catalyst.Pilot) -> None:
+        """Adopt the order that the policy would reach on the sample, if it is clearly cheaper than the written one."""
+        self._costs = found.costs
+        self._count(found.drops)
+        dropped, passed = found.drops[found.drops.any(axis=1)], int((~found.drops.any(axis=1)).sum())
+        proposal = self._proposal(found)
+        written, wished = (expected_cost(o, dropped, found.costs, passed=passed) for o in (self.order, proposal))
+        gain = written / wished if wished else 1.0
+        if wished < self._config.thrash_avoidance * written:
+            seed = Seed(proposal, dropped, found.costs)
+            self._policy = make(
+                self._policy.name, len(self.predicates), config=self._config, precedence=self.precedence, seed=seed
+            )
+            self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than as written"
+        else:
+            self.why = f"as written; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
+
+    def _proposal(self, found: catalyst.Pilot) -> Order:
+        dropped = found.drops[found.drops.any(axis=1)]
+        if self._policy.name == "exhaustive":
+            return optimal_order(dropped, found.costs, self.precedence)
+        if self._policy.name == "independent":
+            rank = -found.drops.sum(axis=0) / found.costs
+            return self.precedence.legal(np.argsort(rank, kind="stable").tolist())
+        return greedy_order(dropped, found.costs, self.precedence)
+
+    def _count(self, drops: BoolMatrix) -> None:
+        self.sample_rows += len(drops)
+        self._sampled += drops.sum(axis=0)

@@ -1,0 +1,1 @@
+"""What is known about the data while it flows: profile windows, matrix views, processing times."""

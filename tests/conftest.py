@@ -1,0 +1,48 @@
+"""What all tests share: one Spark session, the folder of real data, the profiles of Hypothesis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from anabranch.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+REAL_DATA = ROOT.parent / "shared" / "data"
+
+# Deadlines measure a busy machine more than our code.
+settings.register_profile("ci", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", settings.get_profile("ci"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Spark: all that asks for the session, and all that lies in a folder `spark`."""
+    for item in items:
+        needs_session = "spark" in getattr(item, "fixturenames", ())
+        if needs_session or "spark" in item.path.relative_to(ROOT).parts:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one session of the test run: starting it takes longer than most tests."""
+    session = local_session("anabranch-tests", cores=2)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data next to the project."""
+    if not REAL_DATA.is_dir():
+        pytest.skip("the real data are not here: they belong into shared/data, next to the project's folder")
+    return REAL_DATA
