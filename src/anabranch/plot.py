@@ -83,6 +83,7 @@ def plot_report(report: FilterReport) -> Figure:
         raise MissingExtra("matplotlib", "plot", needed_for="plots of a report") from None
     lines = max(len(report.predicates), 2)
     figure = Figure(figsize=(11, 3.6 + 0.62 * lines), layout="constrained", facecolor="white")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[call-arg, union-attr]
     parts: Any = figure.subfigures(2, 1, height_ratios=(1.9 + 0.32 * lines, 1.1 + 0.3 * lines))
     upper, lower = parts
     _draw_places(upper.subplots(), report)
@@ -112,7 +113,7 @@ def _draw_places(axes: Axes, report: FilterReport) -> None:
     axes.set_ylim(max(len(report.predicates), 1) + 0.5, 0.5)
     axes.set_yticks(range(1, len(report.predicates) + 1))
     axes.set_xlim(0, end)
-    axes.xaxis.set_major_formatter(_thousands())
+    _count_rows(axes)
     axes.set_ylabel("place in the order")
     workers = f" (one of {len(found)} workers)" if len(found) > len(shown) else ""
     axes.set_xlabel(f"rows processed{workers}")
@@ -136,7 +137,7 @@ def _draw_rows(axes: Axes, ordered: Sequence[PredicateReport]) -> None:
     axes.set_yticks(range(len(ordered)), [_short(p.predicate) for p in ordered])
     axes.set_ylim(max(len(ordered), 1) - 0.4, -0.6)
     axes.set_xlim(0, widest * 1.22)
-    axes.xaxis.set_major_formatter(_thousands())
+    _count_rows(axes)
     axes.set_xlabel("rows seen")
     _title(axes, "Passed and dropped")
     _legend(axes, any(p.errors for p in ordered))
@@ -153,7 +154,7 @@ def _draw_costs(axes: Axes, ordered: Sequence[PredicateReport], colours: dict[st
             continue
         axes.barh(y, p.cost_us - lowest, left=lowest, color=colours[p.predicate][0], height=0.66)
         axes.text(p.cost_us * 1.08, y, _figure(p.cost_us), va="center", fontsize=9, color="#374151")
-    axes.xaxis.set_major_formatter(_plain_numbers())
+    _count_decades(axes)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("microseconds per row (log scale)")
     _title(axes, "Cost")
@@ -211,16 +212,18 @@ def _title(axes: Axes, text: str) -> None:
     axes.tick_params(color="#9CA3AF", labelcolor="#374151", labelsize=9)
 
 
-def _thousands() -> Any:
-    from matplotlib.ticker import FuncFormatter
+def _count_rows(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    return FuncFormatter(lambda value, _: f"{value:,.0f}")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def _plain_numbers() -> Any:
-    from matplotlib.ticker import FuncFormatter
+def _count_decades(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    return FuncFormatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _figure(value: float) -> str:

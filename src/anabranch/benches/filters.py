@@ -46,7 +46,7 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Five predicates of 10 to 50 us."""
-    rows, rounds = (40_000, 3) if quick else (200_000, 7)
+    rows, rounds = (80_000, 3) if quick else (200_000, 7)
     work = build("cost-selectivity", independent(rows, RATES, _rng()), COSTS, folder)
     best = work.best_order()
     found = race(
@@ -77,7 +77,7 @@ def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list
 
 
 def _still(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    rows, rounds = (120_000, 5) if quick else (300_000, 9)
+    rows, rounds = (100_000, 5) if quick else (300_000, 9)
     work = build("still", independent(rows, RATES, _rng()), COSTS, folder)
     best = work.best_order()
     found = race(

@@ -8,10 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,21 +17,19 @@ from anabranch.benches.harness import Race, race
 from anabranch.measure import Bar, at_least, at_most, informed
 
 PATTERNS = (
-    "(GET|POST).*id=[0-9]+.*token=[a-f]+.*end",
-    "user=(anna|bert|carl).*role=(admin|root)",
+    "id=[0-9]+ .*token=[a-f]+[0-9]+.* end$",
+    "(user=anna|user=bert|user=carl).*role=(admin|root)",
     "agent=[A-Za-z ]+/[0-9.]+ .*lang=(de|fr|it)",
-    "ip=10\\.[0-9]+\\.7\\.",
+    "ip=10[.][0-9]+[.]7[.]",
 )
-WORDS = ("anna", "bert", "carl", "dora", "emil", "fran", "gert", "hans")
-FILES = 8
+USERS = ("anna", "bert", "carl", "dora", "emil", "fran", "gert", "hans")
 
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four regular expressions over log lines of some hundred characters."""
-    path = _write(folder / "native", 700_000 if quick else 2_000_000)
+    path = _write(spark, folder / "native", 600_000 if quick else 1_500_000)
     orders = list(itertools.permutations(range(len(PATTERNS))))
-    sample = path.parent / "native-sample"
-    _write(sample, 40_000)
+    sample = _write(spark, folder / "native-sample", 40_000)
     times = {order: _seconds(_fixed(spark, sample, order).count) for order in orders}
     best, worst = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
     found = race(
@@ -73,33 +68,27 @@ def _fixed(spark: SparkSession, path: Path, order: Sequence[int]) -> DataFrame:
     return spark.read.parquet(str(path)).where(_chain(order))
 
 
-def _write(path: Path, rows: int) -> Path:
-    """Log lines in which each pattern matches a share of its own."""
-    rng = np.random.default_rng(7)
-    path.mkdir(parents=True)
-    for number in range(FILES):
-        size = rows // FILES
-        pick = {n: rng.random(size) for n in ("method", "user", "role", "lang", "ip", "token")}
-        users, numbers = rng.choice(WORDS, size), rng.integers(0, 10**6, size)
-        lines = [
-            f"{'GET' if m < 0.9 else 'PUT'} /shop/item?id={n} ref=/a/b/{n * 7919 % 10**9}/c/d user={u} "
-            f"role={'admin' if r < 0.7 else 'guest'} agent=Mozilla Browser/{n % 97}.{n % 13} (X11 Linux) "
-            f"lang={'de' if la < 0.5 else 'en'} "
-            f"ip=10.{n % 200}.{7 if i < 0.25 else 8}.{n % 250} token={'abcdef' if t < 0.95 else '012345'} end"
-            for m, u, r, la, i, t, n in zip(
-                pick["method"],
-                users,
-                pick["role"],
-                pick["lang"],
-                pick["ip"],
-                pick["token"],
-                numbers.tolist(),
-                strict=True,
-            )
-        ]
-        pq.write_table(
-            pa.table({"id": np.arange(size) + number * size, "line": lines}), path / f"part-{number}.parquet"
-        )
+def _write(spark: SparkSession, path: Path, rows: int) -> Path:
+    """Log lines of 900 characters in which each pattern matches a share of its own."""
+
+    def chance(salt: int) -> Column:
+        return F.pmod(F.xxhash64("id", F.lit(salt)), F.lit(100))
+
+    user = F.element_at(F.array(*map(F.lit, USERS)), (F.pmod(F.xxhash64("id"), F.lit(len(USERS))) + 1).cast("int"))
+    line = F.concat_ws(
+        " ",
+        F.concat(F.lit("id="), F.col("id").cast("string")),
+        F.concat(F.lit("path=/"), F.repeat(F.sha2(F.col("id").cast("string"), 256), 8)),
+        F.concat(F.lit("user="), user),
+        F.when(chance(1) < 70, "role=admin").otherwise("role=guest"),
+        F.concat(F.lit("agent=Mozilla Browser/"), (F.col("id") % 97).cast("string"), F.lit(".0 (X11; Linux)")),
+        F.repeat(F.lit("accept=text/html "), 12),
+        F.when(chance(2) < 50, "lang=de").otherwise("lang=en"),
+        F.concat(F.lit("ip=10."), (F.col("id") % 200).cast("string"), F.when(chance(3) < 40, ".7.").otherwise(".8.")),
+        F.when(chance(4) < 95, "token=abcdef0123").otherwise("token=none"),
+        F.lit("end"),
+    )
+    spark.range(0, rows, 1, 8).select("id", line.alias("line")).write.parquet(str(path))
     return path
 
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from anabranch.model.arrays import Floats
 
 Integers = NDArray[np.integer[Any]]
-FILES_PER_HOUR = 12
+ROWS_PER_FILE = 8_000
 BODY_WORDS = 36
 THRESHOLD = 0.5
 ORDINARY_EVIDENCE = 60.0
@@ -51,25 +51,26 @@ class Hour:
 
 
 HOURS = (
-    Hour("quiet", signed=0.50, obfuscated=0.60, encoded=0.55, anonymous=0.90, exposed=0.08),
-    Hour("scan", signed=0.55, obfuscated=0.65, encoded=0.60, anonymous=0.05, exposed=0.98),
-    Hour("decoys", signed=0.85, obfuscated=0.08, encoded=0.96, anonymous=0.99, exposed=0.99),
-    Hour("aftermath", signed=0.60, obfuscated=0.75, encoded=0.04, anonymous=0.97, exposed=0.93),
+    Hour("quiet", signed=0.50, obfuscated=0.45, encoded=0.55, anonymous=0.97, exposed=0.08),
+    Hour("scan", signed=0.55, obfuscated=0.45, encoded=0.60, anonymous=0.05, exposed=0.98),
+    Hour("decoys", signed=0.80, obfuscated=0.08, encoded=0.99, anonymous=0.99, exposed=0.97),
+    Hour("aftermath", signed=0.60, obfuscated=0.50, encoded=0.04, anonymous=0.97, exposed=0.80),
 )
 
 NETWORKS = tuple(f"10.{16 + i // 8}.{32 * (i % 8)}.0/22" for i in range(64))
 """Networks that can be reached from outside."""
 
-TARGETS, ACTS = ("auth", "cmd", "exec", "root", "sql"), ("dump", "spawn", "inject")
+TARGETS = ("auth", "cmd", "exec", "ldap", "mem", "proc", "reg", "root", "sql", "tmp")
+ACTS = ("dump", "spawn", "inject")
 SIGNATURES = tuple(f"{target}_{act}" for target in TARGETS for act in ACTS)
 VOCABULARY = """account address archive balance basket browse catalogue change city confirm country current customer
 delivery detail discount display email enter example export filter first folder format gallery guest history holiday
 image invoice item label language last letter list local login manual market member message method mobile month
 newsletter number offer option order page parcel password payment period phone photo picture place postcode preview
-price print product profile public query range receipt record region release remember report request result return review
-sample search season select service setting shipping shop simple site size status stock store street submit
-summary support switch table terms theme ticket title today total track travel update upload user value version video view visit
-voucher week welcome window year"""
+price print product profile public query range receipt record region release remember report request result return
+review sample search season select service setting shipping shop simple site size status stock store street submit
+summary support switch table terms theme ticket title today total track travel update upload user value version
+video view visit voucher week welcome window year"""
 WORDS = VOCABULARY.split()
 NOISE = (
     "$_=[]+{};$$=!![]+~[];",
@@ -131,15 +132,25 @@ def generate(*, hour: int, rows: int, first: int, seed: int) -> pa.Table:
 
 
 def write(folder: Path, rows: int, *, seed: int = 2024) -> list[Path]:
-    """Write the packets as Parquet, a folder per hour, many files in each, and return the folders."""
+    """Write the packets as Parquet, a folder per hour with some files in each, and return the folders."""
     folders = [folder / f"hour={hour}" for hour in range(len(HOURS))]
-    edges = np.linspace(0, rows, len(HOURS) * FILES_PER_HOUR + 1).astype(int)
-    for file, (first, end) in enumerate(pairwise(edges)):
-        hour, number = divmod(file, FILES_PER_HOUR)
+    files = files_per_hour(rows)
+    edges = np.linspace(0, rows, len(HOURS) * files + 1).astype(int)
+    for at, (first, end) in enumerate(pairwise(edges)):
+        hour, file = divmod(at, files)
         folders[hour].mkdir(parents=True, exist_ok=True)
         table = generate(hour=hour, rows=int(end - first), first=int(first), seed=seed)
-        pq.write_table(table, folders[hour] / f"part-{number:02}.parquet", use_dictionary=False)
+        pq.write_table(table, folders[hour] / f"part-{file:04}.parquet", use_dictionary=False)
     return folders
+
+
+def files_per_hour(rows: int) -> int:
+    """Files that an hour of so many packets in all is written to.
+
+    >>> files_per_hour(400_000), files_per_hour(1_000)
+    (12, 1)
+    """
+    return max(1, rows // len(HOURS) // ROWS_PER_FILE)
 
 
 def _payloads(rng: np.random.Generator, rows: int, shares: Hour) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,9 @@ from typing import Any
 
 from anabranch.errors import QueryError
 from anabranch.model.predicates import Flavour, Kind, LookupPredicate, NativePredicate, Predicate, PythonPredicate
+
+# The numbers of `pyspark.util.PythonEvalType`, which the core does not import.
+UDF_FLAVOURS: dict[int, Flavour] = {200: "pandas", 204: "pandas_iterator", 250: "arrow", 251: "arrow_iterator"}
 
 
 def predicate(
@@ -39,8 +43,8 @@ def predicate(
     name
         For reports and errors; the function's name by default.
     kind
-        `"pure"` (a function's default), `"fallible"` or `"volatile"`; see `Predicate`. A column expression's kind is
-        found by analysis unless given.
+        `"pure"` (a function's default), `"fallible"` or `"volatile"` (the default of a nondeterministic UDF); see
+        `Predicate`. A column expression's kind is found by analysis unless given.
     returns
         Spark type of the value, as a string or DataType, where it is not boolean.
     keep
@@ -59,12 +63,12 @@ def predicate(
     """
     if is_column(function):
         return native(function, name=name, kind=kind, strict=strict, pinned=pinned)
+    if kind is None:
+        kind = "pure" if getattr(function, "deterministic", True) else "volatile"
     function, flavour, returns = _unwrap(function, returns)
     name = name or str(getattr(function, "__name__", type(function).__name__))
     _check(name, columns, returns, keep, test, time_limit)
-    return PythonPredicate(
-        name, kind or "pure", strict, pinned, function, columns, flavour, returns, keep, test, time_limit
-    )
+    return PythonPredicate(name, kind, strict, pinned, function, columns, flavour, returns, keep, test, time_limit)
 
 
 def lookup(
@@ -97,6 +101,10 @@ def lookup(
     """
     if not isinstance(column, str):
         raise QueryError(f"lookup needs the name of a column, not {type(column).__name__}")
+    if isinstance(values, str | bytes):
+        raise QueryError(
+            f"lookup needs a set or table of values, not the text {values!r}", hint="write {...} around it"
+        )
     chosen = match or ("prefix" if on == "prefix" else "exact")
     if chosen not in ("exact", "prefix"):
         raise QueryError(f"lookup match is {chosen!r}", hint="use match='exact' or match='prefix'")
@@ -166,6 +174,8 @@ def flavour_of(function: Callable[..., Any]) -> Flavour:
 
 
 def _hints(function: Callable[..., Any]) -> list[Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
     target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     try:
         return list(typing.get_type_hints(target).values())
@@ -183,7 +193,7 @@ def _unwrap(function: Any, returns: Any) -> tuple[Callable[..., Any], Flavour, A
     """The function inside a Spark UDF, with the flavour and type it was declared with."""
     inner = getattr(function, "func", None)
     if inner is not None and hasattr(function, "evalType"):
-        flavour = flavour_of(inner)
+        flavour = UDF_FLAVOURS.get(function.evalType, "scalar")
         declared = function.returnType
         return inner, flavour, returns or (None if declared.simpleString() == "boolean" else declared)
     if not callable(function):
@@ -204,6 +214,10 @@ def _check(
         raise QueryError(
             f"predicate {name!r} returns {returns}, and nothing decides on that value",
             hint="give test=..., e.g. test=lambda value: value > 0.5",
+        )
+    if keep is not None and keep in columns:
+        raise QueryError(
+            f"predicate {name!r} reads {keep!r}, the column that it keeps", hint="give keep=... a new name"
         )
     if keep == "":
         raise QueryError(f"predicate {name!r} has keep={keep!r}", hint="keep is the name of the column to carry on")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -60,10 +60,17 @@ class Predicate:
 
 @dataclass(frozen=True)
 class NativePredicate(Predicate):
-    """A Spark column expression, left to Catalyst; its kind is found by analysis unless it was declared."""
+    """A Spark column expression, left to Catalyst; its kind is found by analysis unless it was declared.
+
+    So are `trivial` (it only compares), `has_python`, the `columns` that it reads, and its `sql` text.
+    """
 
     column: Any = None
     declared: bool = False
+    trivial: bool = False
+    has_python: bool = False
+    columns: tuple[str, ...] = ()
+    sql: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,18 +159,36 @@ def stages(predicates: Sequence[Predicate], *, strict: bool = False) -> tuple[St
     (Stage(executor='catalyst', members=(1, 2)), Stage(executor='arrow', members=(0,)))
     >>> [s.members for s in stages([PythonPredicate("p", kind="volatile"), *native])]
     [(0,), (1, 2)]
+    >>> stages([PythonPredicate("reader", columns=("k",)), PythonPredicate("keeper", keep="k")])
+    (Stage(executor='arrow', members=(0, 1)),)
     """
     edges = constraints(predicates, strict=strict)
-    left, cut = list(range(len(predicates))), []
+    left, cut = set(range(len(predicates))), list[Stage]()
     while left:
+        stuck = True
         for executor in ("catalyst", "arrow"):
-            ready: list[int] = []
-            for i in left:
-                native = isinstance(predicates[i], NativePredicate)
-                blocked = any(after == i and before in left and before not in ready for before, after in edges)
-                if native == (executor == "catalyst") and not blocked:
-                    ready.append(i)
-            if ready:
-                cut.append(Stage(executor, tuple(ready)))
-                left = [i for i in left if i not in ready]
+            fitting = {i for i in left if isinstance(predicates[i], NativePredicate) == (executor == "catalyst")}
+            members = _unblocked(fitting, left, edges)
+            if members:
+                cut.append(Stage(executor, members))
+                left, stuck = left.difference(members), False
+        if stuck:
+            raise _circle([predicates[i] for i in sorted(left)])
     return tuple(cut)
+
+
+def _unblocked(fitting: Set[int], left: Set[int], edges: Set[tuple[int, int]]) -> tuple[int, ...]:
+    """Those of one executor that wait for nobody outside, directly or not."""
+    ready: set[int] = set()
+    waits = {i: {before for before, after in edges if after == i and before in left} for i in fitting}
+    while more := {i for i in fitting - ready if waits[i] <= ready}:
+        ready |= more
+    return tuple(sorted(ready))
+
+
+def _circle(predicates: Sequence[Predicate]) -> QueryError:
+    names = ", ".join(repr(p.name) for p in predicates)
+    return QueryError(
+        f"the predicates {names} wait for each other: no order suits them",
+        hint="a kept column is computed before it is read, and nothing moves across a pinned or volatile predicate",
+    )

@@ -15,7 +15,7 @@ the policy back to learning, with an empty profile window, since the old tuples 
 >>> policy.observe(Observation(drops, *quiet, np.array([1e-5, 1e-5])))
 (1, 0)
 >>> policy.mode, policy.profile_probability
-('watching', 0.05)
+('watching', 0.02)
 
 Notes
 -----
@@ -38,11 +38,11 @@ from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.sweep import Sweep
 
-LEARNING_PROFILES = 200
+LEARNING_PROFILES = 128
 LEARNING_ROWS = 4000
-WATCHING_PROBABILITY = 0.05
+WATCHING_PROBABILITY = 0.02
 RESTING_PROBABILITY = 0.002
-CALM_PROFILES = 100
+CALM_PROFILES = 64
 JUMP_DEVIATIONS = 5.0
 SMALLEST_JUMP = 0.03
 RATE_MEMORY = 0.8
@@ -99,8 +99,8 @@ class Auto(Reoptimizer):
             self._learn(self._why(jumped))
         else:
             self._settle(len(seen.drops), changed=self.order != before)
-        if self.order != before:
-            self._rates.forget()
+        if self.order != before and self.mode != "learning":
+            self._rates.expect(self.order, self._watcher.profiles())
         return self.order
 
     def profiles(self) -> BoolMatrix:
@@ -147,20 +147,35 @@ class Auto(Reoptimizer):
 class DropRates:
     """Running drop rates of the filters in normal processing, and whether one has jumped.
 
-    >>> rates = DropRates(1)
+    >>> rates, nothing = DropRates(1), np.zeros((0, 1), dtype=bool)
     >>> for dropped in (100, 105, 98, 400):
-    ...     print(rates.jumped(Observation(np.zeros((0, 1), bool), np.array([1000]), np.array([dropped]), np.ones(1)),
-    (0,))) None None None 0
+    ...     seen = Observation(nothing, np.array([1000]), np.array([dropped]), np.ones(1))
+    ...     print(rates.jumped(seen, (0,)))
+    None
+    None
+    None
+    0
     """
 
     def __init__(self, filters: int) -> None:
         self._entered: Floats = np.zeros(filters)
         self._dropped: Floats = np.zeros(filters)
+        self._survival = 0.0
 
     def forget(self) -> None:
-        """Start anew: the order changed, and with it what reaches each filter."""
+        """Start anew, with data that has changed."""
         self._entered[:] = 0.0
         self._dropped[:] = 0.0
+
+    def expect(self, order: Order, profiles: BoolMatrix) -> None:
+        """The order changed, and with it what reaches each filter: the profile tuples tell the rates to expect."""
+        self.forget()
+        alive = np.ones(len(profiles), dtype=np.bool_)
+        passed = len(profiles) * self._survival / max(1 - self._survival, 1e-6)
+        for f in order:
+            self._entered[f] = np.count_nonzero(alive) + passed
+            self._dropped[f] = np.count_nonzero(alive & profiles[:, f])
+            alive &= ~profiles[:, f]
 
     def jumped(self, seen: Observation, order: Order) -> int | None:
         """The first filter in the order whose rate differs from its past by more than chance explains."""
@@ -176,6 +191,9 @@ class DropRates:
                 if abs(now - before) > max(JUMP_DEVIATIONS * chance, SMALLEST_JUMP):
                     found = f
                     break
+        rows = float(seen.entered[order[0]])
+        if rows:
+            self._survival = 1 - seen.dropped.sum() / rows
         self._entered = self._entered * RATE_MEMORY + seen.entered
         self._dropped = self._dropped * RATE_MEMORY + seen.dropped
         return found

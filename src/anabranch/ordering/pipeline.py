@@ -42,6 +42,7 @@ from anabranch.ordering.base import Observation, Reoptimizer
 from anabranch.stats.processing_times import ProcessingTimes
 
 FIRST_CHUNK_ROWS = 64
+CLOSE_LOOK_ROWS = 256
 CHUNK_GROWTH = 2
 LONGEST_CHUNK_ROWS = 16_384
 CHUNK_SECONDS = 0.1
@@ -173,6 +174,8 @@ class FilterPipeline:
         observation = Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began)
         if self.reoptimizer.observe(observation) != before:
             self._chunk = max(FIRST_CHUNK_ROWS, self._chunk // CHUNK_GROWTH**2)
+        if self.reoptimizer.profile_probability > run.probability:
+            self._chunk = CLOSE_LOOK_ROWS
         if run.complete and len(drops):
             first = np.bincount(drops.argmax(axis=1), minlength=self.reoptimizer.filters)
             self.tally.written_drops += first / run.probability

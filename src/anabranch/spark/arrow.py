@@ -169,18 +169,18 @@ class Judged:
         self.rows = rows
         self.mask: Mask = np.zeros(rows, dtype=np.bool_)
         self.failed: dict[int, tuple[str, str]] = {}
-        self._kept: dict[str, list[pa.Array]] = {name: [] for name, _ in kept}
+        self._kept = {name: (arrow_type(kind), list[pa.Array]()) for name, kind in kept}
 
     def add(self, at: int, survivors: Any, columns: Columns, failures: list[tuple[Failure, str]]) -> None:
         """Enter the outcome of the chunk that starts at row `at`."""
         self.mask[at + survivors] = True
         self.failed.update({at + f.row: (name, f.message) for f, name in failures})
-        for name, pieces in self._kept.items():
-            pieces.append(columns.spread(name, survivors))
+        for name, (kind, pieces) in self._kept.items():
+            pieces.append(columns.spread(name, survivors).cast(kind))
 
     def kept(self) -> list[pa.Array]:
         """One array per kept column, as long as the batch, NULL where a row did not pass."""
-        return [pa.concat_arrays(pieces) for pieces in self._kept.values()]
+        return [pa.concat_arrays([pa.array([], kind), *pieces]) for kind, pieces in self._kept.values()]
 
     def errors(self) -> pa.Array:
         """Predicate and message of every row that could not be decided, NULL elsewhere."""

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -31,9 +31,11 @@ from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.model.predicates import Kind, NativePredicate
 
-PILOT_ROWS = 1000
-TIMED_ROWS = 4000
-TIMED_RUNS = 2
+PILOT_ROWS = 500
+TIMED_ROWS = 1000
+TIMED_RUNS = 3
+CLEAR_SECONDS = 0.02
+LEAST_SECONDS = 1e-4
 
 COMPARISONS = frozenset(
     """AttributeReference Literal Alias GetStructField And Or Not EqualTo EqualNullSafe GreaterThan GreaterThanOrEqual
@@ -44,42 +46,39 @@ DIVISIONS = frozenset("Divide Remainder Pmod IntegralDivide".split())
 TRIVIAL = COMPARISONS | ARITHMETIC | DIVISIONS | {"Cast"}
 CANNOT_FAIL = COMPARISONS | frozenset(
     """RLike Like LikeAll LikeAny Contains Upper Lower Substring StringTrim StringTrimLeft StringTrimRight Concat
-    Reverse RegExpReplace StringReplace StringTranslate StringInstr StringLocate Levenshtein SoundEx GetJsonObject CaseWhen If
-    Size ArrayContains Greatest Least Murmur3Hash XxHash64 Md5 Sha1 Sha2 Crc32 Year Month DayOfMonth Hour Minute
-    Second""".split()
+    Reverse RegExpReplace StringReplace StringTranslate StringInstr StringLocate Levenshtein SoundEx GetJsonObject
+    CaseWhen If Size ArrayContains Greatest Least Murmur3Hash XxHash64 Md5 Sha1 Sha2 Crc32 Year Month DayOfMonth Hour
+    Minute Second""".split()
 )
 WIDE_PLANS = frozenset(
     "Join Aggregate Sort Window RepartitionByExpression Repartition Distinct Generate Except Intersect".split()
 )
 
 
-@dataclass(frozen=True)
-class NativeFacts:
-    """What Spark's analyzer knows about a column expression."""
-
-    kind: Kind
-    trivial: bool
-    has_python: bool
-    columns: tuple[str, ...]
-    sql: str
-
-
-def inspect(df: DataFrame, predicate: NativePredicate) -> NativeFacts:
+def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
     """Analyze a native predicate against a DataFrame; wrong names and types get our own errors."""
     try:
-        plan = df.where(predicate.column)._jdf.queryExecution().analyzed()
+        condition = df.where(predicate.column)._jdf.queryExecution().analyzed().condition()
     except AnalysisException as error:
         raise _explained(error, predicate, df) from None
-    condition = plan.condition()
     nodes = json.loads(condition.toJSON())
     names = {node["class"].rsplit(".", 1)[-1] for node in nodes}
-    columns = tuple(dict.fromkeys(n["name"] for n in nodes if n["class"].endswith(".AttributeReference")))
-    kind: Kind = "pure"
+    kind = predicate.kind if predicate.declared else _kind(df.sparkSession, condition, nodes)
+    return replace(
+        predicate,
+        kind=kind,
+        strict=predicate.strict or kind == "fallible",
+        trivial=names <= TRIVIAL,
+        has_python=any("PythonUDF" in name for name in names),
+        columns=tuple(dict.fromkeys(n["name"] for n in nodes if n["class"].endswith(".AttributeReference"))),
+        sql=condition.sql(),
+    )
+
+
+def _kind(spark: SparkSession, condition: Any, nodes: Sequence[dict[str, Any]]) -> Kind:
     if not condition.deterministic():
-        kind = "volatile"
-    elif not _cannot_fail(df.sparkSession, nodes):
-        kind = "fallible"
-    return NativeFacts(kind, names <= TRIVIAL, any("PythonUDF" in n for n in names), columns, condition.sql())
+        return "volatile"
+    return "pure" if _cannot_fail(spark, nodes) else "fallible"
 
 
 def conjunction(df: DataFrame, columns: Sequence[Column]) -> DataFrame:
@@ -95,72 +94,83 @@ class Pilot:
     costs: Floats
 
 
-def pilot(df: DataFrame, predicates: Sequence[NativePredicate], facts: Sequence[NativeFacts]) -> Pilot | str:
+def pilot(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
     """Sample some rows and judge and time the predicates on them; or say why that is not worth it."""
     if len(predicates) < 2:
         return "one native predicate has one order"
-    if all(f.trivial for f in facts):
+    if all(p.trivial for p in predicates):
         return "all native predicates are trivial comparisons: nothing to gain"
-    if any(f.has_python for f in facts):
+    if any(p.has_python for p in predicates):
         return "a column expression holds a Python UDF: wrap the function in ab.predicate to have it ordered"
     wide = _wide_parts(df)
     if wide:
         return f"a sample would have to compute the input's {wide} first"
-    return _judged(df, predicates, facts)
+    return _try_out(df, predicates)
 
 
-def _judged(df: DataFrame, predicates: Sequence[NativePredicate], facts: Sequence[NativeFacts]) -> Pilot | str:
-    needed = list(dict.fromkeys(c for f in facts for c in f.columns))
+def _try_out(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
+    needed = list(dict.fromkeys(c for p in predicates for c in p.columns))
     sample = df.select(*(F.col(quoted(c)) for c in needed)).limit(PILOT_ROWS).toArrow()
     if not sample.num_rows:
         return "the sample is empty"
-    spark = df.sparkSession
-    terms = _terms(spark.createDataFrame(sample), predicates, facts)
+    local = df.sparkSession.createDataFrame(sample)
+    terms = _terms(local, predicates)
     if terms is None:
         return "the predicates are bound to their DataFrame and cannot be tried on a sample"
-    rows = spark.createDataFrame(sample).select(*(t.alias(f"p{i}") for i, t in enumerate(terms))).collect()
+    rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(terms))).collect()
     drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
-    return Pilot(drops, time_terms(spark, sample, terms))
+    return Pilot(drops, time_terms(df.sparkSession, sample, terms))
 
 
 def time_terms(spark: SparkSession, sample: pa.Table, terms: Sequence[Column]) -> Floats:
-    """Seconds per row of every term; NaN where the optimizer would not evaluate it by itself."""
+    """Seconds of processor time per row of every term; NaN where the optimizer would not evaluate it by itself."""
     copies = max(1, TIMED_ROWS // sample.num_rows)
     local = spark.createDataFrame(pa.concat_tables([sample] * copies))
     idle = min(_optimize_seconds(local, F.lit(True)) for _ in range(TIMED_RUNS))
-    rows = copies * sample.num_rows
-    costs = []
-    for term in terms:
-        spent = min(_optimize_seconds(local, term) for _ in range(TIMED_RUNS))
-        costs.append(max(spent - idle, 1e-4) / rows)
-    return np.array(costs)
+    spent = [_optimize_seconds(local, term) - idle for term in terms]
+    for _ in range(TIMED_RUNS - 1):
+        for i, term in enumerate(terms):
+            if spent[i] < CLEAR_SECONDS:
+                spent[i] = min(spent[i], _optimize_seconds(local, term) - idle)
+    costs: Floats = np.maximum(spent, LEAST_SECONDS) / (copies * sample.num_rows)
+    return costs
 
 
 def _optimize_seconds(local: DataFrame, term: Column) -> float:
+    """Processor time of the optimizer's thread, which a busy machine does not distort."""
+    jvm = local.sparkSession._jvm
+    assert jvm is not None
+    clock = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
     execution = local.where(term)._jdf.queryExecution()
-    execution.analyzed()
-    began = time.perf_counter()
+    began = clock.getCurrentThreadCpuTime()
     plan = execution.optimizedPlan()
-    spent = time.perf_counter() - began
-    return spent if plan.getClass().getSimpleName() == "LocalRelation" else float("nan")
+    spent = clock.getCurrentThreadCpuTime() - began
+    return spent / 1e9 if plan.getClass().getSimpleName() == "LocalRelation" else float("nan")
 
 
-def _terms(
-    local: DataFrame, predicates: Sequence[NativePredicate], facts: Sequence[NativeFacts]
-) -> list[Column] | None:
+def _terms(local: DataFrame, predicates: Sequence[NativePredicate]) -> list[Column] | None:
     """The predicates over the sample; those bound to their DataFrame are rebuilt from their SQL text."""
     terms = []
-    for predicate, fact in zip(predicates, facts, strict=True):
-        for term in (lambda p=predicate: p.column, lambda f=fact: F.expr(f.sql)):
-            try:
-                local.where(term())._jdf.queryExecution().analyzed()
-                terms.append(term())
-                break
-            except Exception:  # a text that Spark cannot parse back is no error of the user's
-                continue
-        else:
+    for p in predicates:
+        term = next((t for t in _versions(p) if _resolves(local, t)), None)
+        if term is None:
             return None
+        terms.append(term)
     return terms
+
+
+def _versions(p: NativePredicate) -> Iterator[Column]:
+    yield p.column
+    with suppress(ParseException):  # not every expression's text can be parsed back
+        yield F.expr(p.sql)
+
+
+def _resolves(local: DataFrame, term: Column) -> bool:
+    try:
+        local.where(term)
+    except AnalysisException:
+        return False
+    return True
 
 
 def _cannot_fail(spark: SparkSession, nodes: Sequence[dict[str, Any]]) -> bool:

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, DataType, MapType, Row, StructType, TimestampType, UserDefinedType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    Row,
+    StructType,
+    TimestampType,
+    UserDefinedType,
+    VariantType,
+    VariantVal,
+)
 
 from anabranch.model.arrays import Mask, Rows
 
@@ -54,7 +64,9 @@ class Columns:
         self._places[name] = places
 
     def spread(self, name: str, rows: Rows) -> pa.Array:
-        """A kept column over the whole chunk: its values at some rows, NULL elsewhere."""
+        """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also where nobody asked for it."""
+        if name not in self._places:
+            return pa.nulls(self.length)
         places = np.full(self.length, -1, dtype=np.int64)
         places[rows] = self._places[name][rows]
         return self.arrays[name].take(pa.array(places, mask=places < 0))
@@ -123,6 +135,8 @@ def converter(kind: DataType) -> Converter | None:
     if isinstance(kind, UserDefinedType):
         inner = converter(kind.sqlType()) or _same
         return lambda value: kind.deserialize(inner(value))
+    if isinstance(kind, VariantType):
+        return lambda value: VariantVal(value["value"], value["metadata"])
     if isinstance(kind, TimestampType):
         return lambda value: value.astimezone().replace(tzinfo=None)
     if isinstance(kind, StructType):

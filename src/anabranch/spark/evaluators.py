@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import DataError, ResourceError
@@ -53,21 +52,22 @@ class Evaluator:
 
     def __call__(self, columns: Columns, rows: Rows) -> Verdict:
         """Judge some rows of a chunk; a kept value is added to the chunk's columns."""
-        with _time_limit(self.name, self.time_limit):
-            judge = self._scalar if self.flavour == "scalar" else self._vectorised
-            passed, values, failures = judge(columns, rows)
+        judge = self._scalar if self.flavour == "scalar" else self._vectorised
+        passed, values, failures = judge(columns, rows)
         if self.keep is not None:
             columns.keep(self.keep, rows, values)
         return Verdict(true_mask(passed), failures or None)
 
     def _scalar(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array, dict[int, str]]:
         arguments = [columns.values(name, rows) for name in self.columns]
-        values, failures = _call_each(self.function, arguments, len(rows))
+        with _time_limit(self.name, self.time_limit):
+            values, failures = _call_each(self.function, arguments, len(rows))
         if self.test is None:
             array = self._typed(values, self.value_type)
             return array, array, failures
         known = [i for i, v in enumerate(values) if v is not None]
-        verdicts, refused = _call_each(self.test, [[values[i] for i in known]], len(known))
+        with _time_limit(self.name, self.time_limit):
+            verdicts, refused = _call_each(self.test, [[values[i] for i in known]], len(known))
         passed: list[Any] = [None] * len(values)
         for i, verdict in zip(known, verdicts, strict=True):
             passed[i] = verdict
@@ -94,17 +94,21 @@ class Evaluator:
 
     def _call_once(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array]:
         fetch = columns.series if self.flavour.startswith("pandas") else columns.array
-        result = self.function(*(fetch(name, rows) for name in self.columns))
+        arguments = [fetch(name, rows) for name in self.columns]
+        with _time_limit(self.name, self.time_limit):
+            result = self.function(*arguments)
         values = self._array(result, len(rows), self.value_type)
         if self.test is None:
             return values, values
-        passed = self._array(self.test(result), len(rows), BOOLEAN)
+        with _time_limit(self.name, self.time_limit):
+            verdicts = self.test(result)
+        passed = self._array(verdicts, len(rows), BOOLEAN)
         return values, pa.compute.if_else(values.is_valid(), passed, pa.scalar(None, BOOLEAN))
 
     def _array(self, result: Any, length: int, kind: pa.DataType) -> pa.Array:
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
-        if not hasattr(result, "__len__"):
+        if not hasattr(result, "__len__") or getattr(result, "ndim", 1) != 1:
             raise DataError(
                 f"predicate {self.name!r} returned {type(result).__name__}, not a column of {length} values",
                 hint="a pandas or Arrow predicate returns one value per row",
@@ -124,15 +128,11 @@ class Evaluator:
         try:
             if isinstance(values, pa.Array):
                 return values.cast(kind)
-            pandas_like = hasattr(values, "dtype")
-            if pandas_like and kind == BOOLEAN and values.dtype.kind not in "bO":
+            if hasattr(values, "dtype") and kind == BOOLEAN and values.dtype.kind not in "bO":
                 raise self._wrong_type(str(values.dtype), kind)
-            return pa.array(values, type=kind, from_pandas=pandas_like)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            found = next(
-                (type(v).__name__ for v in values if not isinstance(v, bool | np.bool_ | None)), "a mix of types"
-            )
-            raise self._wrong_type(found, kind) from error
+            return _converted(values, kind)
+        except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
+            raise self._wrong_type(_misfit(values, kind), kind) from error
 
     def _wrong_type(self, found: str, kind: pa.DataType) -> DataError:
         if kind == BOOLEAN:
@@ -158,8 +158,6 @@ def _call_each(
             else:
                 for value in pending:
                     append(function(*value))
-        except ResourceError:
-            raise
         except Exception as error:
             failures[len(values)] = _message(error)
             append(None)
@@ -170,6 +168,27 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _converted(values: Any, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(kind):
+        return pa.array(values, from_pandas=hasattr(values, "dtype")).cast(kind)  # asked for directly, 1.5 becomes 1
+    return pa.array(values, type=kind, from_pandas=hasattr(values, "dtype"))
+
+
+def _misfit(values: Any, kind: pa.DataType) -> str:
+    """What the first value that does not fit a type is, for a message."""
+    for value in values:
+        try:
+            _converted([value], kind)
+        except (ArithmeticError, TypeError, ValueError, pa.ArrowException):
+            fits_in_kind = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
+            return f"the number {value}" if fits_in_kind else type(value).__name__
+    return "values of several types"
+
+
+class _TimeIsUp(BaseException):
+    """Passes through a predicate's own `except Exception`."""
+
+
 @contextmanager
 def _time_limit(name: str, seconds: float | None) -> Iterator[None]:
     """Interrupt a call that takes too long. Needs the main thread, where Spark's workers run user code."""
@@ -178,15 +197,18 @@ def _time_limit(name: str, seconds: float | None) -> Iterator[None]:
         return
 
     def stop(signum: int, frame: FrameType | None) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # The alarm repeats: foreign code may swallow an exception that is raised while it runs.
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    except _TimeIsUp:
         raise ResourceError(
             f"predicate {name!r} took longer than its limit of {seconds} s on one chunk of rows",
             hint="raise time_limit=..., or find the row on which it hangs",
-        )
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
+        ) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -221,6 +243,12 @@ class Fed:
             self._running = iter(self._function(self._batches()))
         try:
             return next(self._running)
+        except StopIteration:
+            self._running = None
+            raise DataError(
+                "an Iterator-style predicate ended before it had answered every batch",
+                hint="it yields one result for every batch that it takes",
+            ) from None
         except BaseException:
             self._running = None
             raise

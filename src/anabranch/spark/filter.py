@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -113,9 +112,8 @@ class Filter:
             raise QueryError("this filter sets no rows aside", hint='make it with on_error="quarantine"')
         if df is None:
             raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
-        parts = [
-            self._through(df, count=False, last=at) for at, s in enumerate(self._stages(df)) if s.executor == "arrow"
-        ]
+        cut = stages(self._judged(df), strict=self.strict)
+        parts = [self._through(df, count=False, last=at) for at, s in enumerate(cut) if s.executor == "arrow"]
         columns = [*df.columns, arrow.PREDICATE_COLUMN, arrow.ERROR_COLUMN]
         out = [part.select(*(F.col(catalyst.quoted(c)) for c in columns)) for part in parts]
         if not out:
@@ -157,16 +155,16 @@ class Filter:
     def explain(self, df: DataFrame) -> str:
         """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
         _require_classic(df)
+        judged = self._judged(df)
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
-        for number, stage in enumerate(self._stages(df), start=1):
-            members = [self._facts_applied(df)[i] for i in stage.members]
+        for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
             lines.append(f"{number}. {stage.executor}: {_what(stage, df)}")
-            lines += self._explained_order(df, stage, members)
+            lines += self._explained_order(df, stage, [judged[i] for i in stage.members])
         return "\n".join(lines)
 
     def _explained_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> list[str]:
         if stage.executor == "catalyst":
-            native = self._native_order(df, stage)
+            native = self._native_order(df, stage, members)
             order, why = native.order, native.why
         else:
             seed = self._ledger.learned(stage.members)
@@ -186,10 +184,10 @@ class Filter:
         self, df: DataFrame, *, count: bool, last: int | None = None, batch_id: int | None = None
     ) -> DataFrame:
         """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
-        out = df
-        for at, stage in enumerate(self._stages(df)):
+        out, judged = df, self._judged(df)
+        for at, stage in enumerate(stages(judged, strict=self.strict)):
             if stage.executor == "catalyst":
-                out = self._native_order(df, stage).apply(out, batch_id)
+                out = self._native_order(df, stage, [judged[i] for i in stage.members]).apply(out, batch_id)
                 continue
             task = self._task(out, stage, count)
             if at == last:
@@ -197,20 +195,16 @@ class Filter:
             out = arrow.apply(out, task)
         return out
 
-    def _stages(self, df: DataFrame) -> tuple[Stage, ...]:
-        return stages(self._facts_applied(df), strict=self.strict)
-
-    def _facts_applied(self, df: DataFrame) -> tuple[Predicate, ...]:
+    def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
         """The predicates, native ones with what Spark's analyzer says about them."""
-        return tuple(_judged_by_spark(df, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
+        return tuple(catalyst.inspect(df, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
 
-    def _native_order(self, df: DataFrame, stage: Stage) -> NativeOrder:
+    def _native_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> NativeOrder:
         known = self._native.get(stage.members)
         if known is None:
-            judged = self._facts_applied(df)
-            members = [p for i in stage.members if isinstance(p := judged[i], NativePredicate)]
-            precedence = Precedence(len(members), constraints(members, strict=self.strict))
-            known = NativeOrder(members, precedence, self.policy, self.config)
+            native = [p for p in members if isinstance(p, NativePredicate)]
+            precedence = Precedence(len(native), constraints(native, strict=self.strict))
+            known = NativeOrder(native, precedence, self.policy, self.config)
             before = known.names()
             known.decide(df)
             self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
@@ -267,12 +261,6 @@ def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", 
     >>> where(packets, F.length("payload") > 40, predicate(has_signature, "payload"))    # doctest: +SKIP
     """
     return Filter(*predicates, policy=policy, **options).apply(df)
-
-
-def _judged_by_spark(df: DataFrame, p: NativePredicate) -> NativePredicate:
-    facts = catalyst.inspect(df, p)
-    kind = p.kind if p.declared else facts.kind
-    return replace(p, kind=kind, strict=p.strict or kind == "fallible")
 
 
 def _guarded(p: Predicate, strict: bool) -> bool:

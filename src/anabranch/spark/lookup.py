@@ -7,12 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.errors import DataError, QueryError, ResourceError, UnknownColumn, suggest
 from anabranch.model.predicates import LookupPredicate
 from anabranch.model.prefixes import PrefixSet
+from anabranch.spark.catalyst import quoted
 
 LARGEST_TABLE_ROWS = 5_000_000
 LARGEST_TABLE_BYTES = 256 * 1024 * 1024
+REHASHED_VALUES = 1000
 
 
 class Member:
@@ -20,25 +22,90 @@ class Member:
 
     >>> Member(pa.array(["a", "b"]))(pa.array(["a", "c", None])).to_pylist()
     [True, False, None]
+    >>> Member(pa.array([1.5, 2.0]))(pa.array([1, 2])).to_pylist()
+    [False, True]
     """
 
-    def __init__(self, values: pa.Array, *, negate: bool = False) -> None:
-        self.values, self.negate = values, negate
+    def __init__(self, values: pa.Array, *, negate: bool = False, name: str = "lookup") -> None:
+        self.values, self.negate, self.name = values, negate, name
+        self._table: _Table | None = None
 
     def __call__(self, column: pa.Array) -> pa.Array:
         """Probe a column."""
-        found = pc.is_in(column, value_set=self.values.cast(column.type), skip_nulls=True)
+        if self._table is None or self._table.values.type != column.type:
+            self._table = _Table(_fitting(self.name, self.values, column.type))
+        found = self._table.holds(column)
         return pc.if_else(column.is_valid(), pc.invert(found) if self.negate else found, pa.scalar(None, pa.bool_()))
+
+
+class _Table:
+    """A set of values of a column's type."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self.values = _one_zero(values)
+        # Arrow hashes the set anew at every call, which a large one makes slower than a Python set.
+        self._hashed = frozenset(self.values.to_pylist()) if len(values) > REHASHED_VALUES else None
+
+    def holds(self, column: pa.Array) -> pa.Array:
+        column = _one_zero(column)
+        if self._hashed is None:
+            return pc.is_in(column, value_set=self.values, skip_nulls=True)
+        found = pa.array([value in self._hashed for value in column.to_pylist()], type=pa.bool_())
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(self.values)).as_py():
+            found = pc.or_kleene(found, pc.is_nan(column))
+        return found
+
+
+def _one_zero(array: pa.Array) -> pa.Array:
+    """Make -0.0 the 0.0 that it equals."""
+    return pc.add(array, pa.scalar(0.0, array.type)) if pa.types.is_floating(array.type) else array
+
+
+def _fitting(name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values in a column's type, without those that no value of that type equals."""
+    if values.type == kind or pa.types.is_null(values.type):
+        return values.cast(kind)
+    if _family(values.type) != _family(kind):
+        raise DataError(
+            f"{name!r} looks up values of type {kind} among values of type {values.type}",
+            hint="bring both to one type: cast the column, or convert the values",
+        )
+    try:
+        cast = values.cast(kind)
+        return cast.filter(pc.equal(cast.cast(values.type), values))
+    except pa.ArrowInvalid:
+        return pa.array([v for v in values.to_pylist() if _equals_one_of(v, kind)], type=kind)
+
+
+def _equals_one_of(value: Any, kind: pa.DataType) -> bool:
+    try:
+        return bool(pa.scalar(value, type=kind).as_py() == value)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+
+
+def _family(kind: pa.DataType) -> str:
+    types = pa.types
+    families = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal),
+        "text": (types.is_string, types.is_large_string),
+        "time": (types.is_date, types.is_timestamp),
+    }
+    return next((name for name, tests in families.items() if any(test(kind) for test in tests)), str(kind))
 
 
 class UnderPrefix:
     """Whether addresses or texts lie under one of some prefixes; each distinct value of a column is looked up once."""
 
-    def __init__(self, prefixes: PrefixSet, *, negate: bool = False) -> None:
-        self.prefixes, self.negate = prefixes, negate
+    def __init__(self, prefixes: PrefixSet, *, negate: bool = False, name: str = "lookup") -> None:
+        self.prefixes, self.negate, self.name = prefixes, negate, name
 
     def __call__(self, column: pa.Array) -> pa.Array:
         """Probe a column."""
+        if _family(column.type) not in ("text", "null"):
+            raise DataError(
+                f"{self.name!r} looks for prefixes in values of type {column.type}", hint="cast it to string"
+            )
         encoded = column.dictionary_encode()
         found = [self.prefixes.contains(value) != self.negate for value in encoded.dictionary.to_pylist()]
         return pa.array(found, type=pa.bool_()).take(encoded.indices)
@@ -47,8 +114,9 @@ class UnderPrefix:
 def member_test(lookup: LookupPredicate, values: pa.Array) -> Member | UnderPrefix:
     """The test that a worker runs for a look-up."""
     if lookup.match == "prefix":
-        return UnderPrefix(PrefixSet(v for v in values.to_pylist() if v is not None), negate=lookup.negate)
-    return Member(values.drop_null(), negate=lookup.negate)
+        prefixes = PrefixSet(v for v in values.to_pylist() if v is not None)
+        return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
+    return Member(values.drop_null(), negate=lookup.negate, name=lookup.name)
 
 
 def collect_values(lookup: LookupPredicate) -> pa.Array:
@@ -57,7 +125,8 @@ def collect_values(lookup: LookupPredicate) -> pa.Array:
     if hasattr(values, "toArrow"):
         values = _collect(lookup, values)
     elif hasattr(values, "to_frame") or hasattr(values, "iloc"):
-        values = pa.table({str(values.name or "value"): values}) if values.ndim == 1 else pa.Table.from_pandas(values)
+        frame = values.to_frame(values.name or "value") if values.ndim == 1 else values
+        values = pa.Table.from_pandas(frame, preserve_index=False)
     if isinstance(values, pa.Table | pa.RecordBatch):
         values = values.column(_chosen(lookup, values.schema.names))
     elif not isinstance(values, pa.Array | pa.ChunkedArray):
@@ -65,12 +134,12 @@ def collect_values(lookup: LookupPredicate) -> pa.Array:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if len(array) > LARGEST_TABLE_ROWS or array.nbytes > LARGEST_TABLE_BYTES:
         raise _too_big(lookup, f"{len(array):,} values, {array.nbytes / 1e6:,.0f} MB")
-    return array.unique()
+    return (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).unique()
 
 
 def _collect(lookup: LookupPredicate, df: Any) -> pa.Table:
     name = _chosen(lookup, df.columns)
-    table = df.select(name).distinct().limit(LARGEST_TABLE_ROWS + 1).toArrow()
+    table = df.select(quoted(name)).distinct().limit(LARGEST_TABLE_ROWS + 1).toArrow()
     if table.num_rows > LARGEST_TABLE_ROWS:
         raise _too_big(lookup, f"more than {LARGEST_TABLE_ROWS:,} values")
     return table

@@ -64,8 +64,7 @@ class NativeOrder:
         if df.isStreaming:
             self.why = "as written; a stream cannot be sampled ahead"
             return
-        facts = [catalyst.inspect(df, p) for p in self.predicates]
-        found = catalyst.pilot(df, self.predicates, facts)
+        found = catalyst.pilot(df, self.predicates)
         if isinstance(found, str):
             self.why = f"as written; {found}"
             return
@@ -107,7 +106,7 @@ class NativeOrder:
         return self._policy.name != "fixed" and len(self.predicates) > 1
 
     def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
-        columns = list(dict.fromkeys(c for p in self.predicates for c in catalyst.inspect(df, p).columns))
+        columns = list(dict.fromkeys(c for p in self.predicates for c in p.columns))
         chosen = F.pmod(F.xxhash64(*(F.col(catalyst.quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
         bits = F.struct(*(F.coalesce(p.column, F.lit(False)).alias(f"p{i}") for i, p in enumerate(self.predicates)))
         self._pending = Observation()

@@ -1,0 +1,102 @@
+"""The commands: a demo, and the benches and reproductions, which are found and loaded by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Annotated
+
+import typer
+
+import anabranch
+from anabranch.errors import QueryError, suggest
+
+NOUNS = {"benches": "benches", "reproduce": "reproductions"}
+
+app = typer.Typer(
+    help="Adaptive, multi-route query processing for Spark.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Quick = Annotated[bool, typer.Option("--quick", help="Less data: minutes become seconds, figures become rougher.")]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here, too.")]
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"anabranch {anabranch.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Adaptive, multi-route query processing for Spark."""
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=1_000, help="Packets to generate.")] = 400_000,
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = Path(
+        "anabranch-demo.html"
+    ),
+) -> None:
+    """Watch filters being reordered on generated packets, and compare with plain Spark."""
+    from anabranch.cli.demo import run
+
+    run(rows, report)
+
+
+@app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(help="Which one; all of them if not given.")] = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Measure against plain Spark and other engines; exit code 3 if a target is missed."""
+    _run_all("benches", name, json, lambda run, path: run(quick=quick, json_path=path))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which one; all of them if not given.")] = None,
+    quick: Quick = False,
+    json: Json = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the figures.")] = Path("reproduced"),
+) -> None:
+    """Re-create published figures; exit code 3 if a claim does not hold."""
+    _run_all("reproduce", name, json, lambda run, path: run(quick=quick, json_path=path, out=out))
+
+
+def _run_all(
+    package: str, name: str | None, json: Path | None, call: Callable[[Callable[..., int], Path | None], int]
+) -> None:
+    names = _names(package)
+    if name is not None and name not in names:
+        raise QueryError(f"there is no {name!r} among the {NOUNS[package]}", hint=suggest(name, names, NOUNS[package]))
+    chosen = names if name is None else [name]
+    if json is not None and len(chosen) > 1:
+        raise QueryError(f"one file cannot hold the figures of {len(chosen)} {NOUNS[package]}", hint="name one of them")
+    codes = [call(import_module(f"anabranch.{package}.{each}").main, json) for each in chosen]
+    raise typer.Exit(max(codes, default=0))
+
+
+def _names(package: str) -> list[str]:
+    """The modules of a package that have a `main`: told from their source, as importing one may need extras."""
+    found = iter_modules(import_module(f"anabranch.{package}").__path__)
+    return sorted(module.name for module in found if _has_main(f"anabranch.{package}.{module.name}"))
+
+
+def _has_main(module: str) -> bool:
+    spec = find_spec(module)
+    source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    return re.search(r"^(?:def main\(|from \S+ import .*\bmain\b)", source, re.MULTILINE) is not None

@@ -1,0 +1,115 @@
+"""Watching a Spark job: a bar and a table that follow it in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from anabranch.report import FilterReport
+
+POLL_SECONDS = 0.25
+LINES = 5
+"""Lines that a job prints where there is no terminal."""
+
+
+def watch(
+    console: Console,
+    title: str,
+    job: Callable[[], object],
+    share: Callable[[], float],
+    details: Callable[[], RenderableType] | None = None,
+    line: Callable[[], str] = str,
+) -> float:
+    """Run a job in a thread, show how far it is, and return the seconds that it took.
+
+    Parameters
+    ----------
+    job
+        What to run.
+    share
+        The part that is done, from 0 to 1.
+    details
+        What to draw below the bar in a terminal.
+    line
+        What to say beside the percentage where there is no terminal.
+    """
+
+    def timed() -> float:
+        began = time.perf_counter()
+        job()
+        return time.perf_counter() - began
+
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="anabranch-demo") as pool:
+        running = pool.submit(timed)
+        follow = _follow_live if console.is_terminal else _follow_lines
+        follow(console, title, running, share, details, line)
+        return running.result()
+
+
+def predicate_table(report: FilterReport) -> Table:
+    """The predicates in their present order."""
+    table = Table(header_style="bold", border_style="bright_black")
+    table.add_column("place", justify="right")
+    table.add_column("written", justify="right")
+    table.add_column("predicate")
+    for title in ("seen", "passed", "dropped", "cost per row"):
+        table.add_column(title, justify="right", min_width=10)
+    written = {p.predicate: place for place, p in enumerate(report.predicates, start=1)}
+    for p in sorted(report.predicates, key=lambda p: p.place):
+        shares = [_share(p.passed, p.seen), _share(p.dropped, p.seen)]
+        cost = "-" if p.cost_us is None else f"{p.cost_us:,.1f} µs"
+        place = str(p.place) if p.place == written[p.predicate] else f"[bold]{p.place}[/]"
+        table.add_row(
+            place, str(written[p.predicate]), p.predicate, "-" if p.seen is None else f"{p.seen:,}", *shares, cost
+        )
+    return table
+
+
+def _follow_live(
+    console: Console,
+    title: str,
+    running: Future[float],
+    share: Callable[[], float],
+    details: Callable[[], RenderableType] | None,
+    line: Callable[[], str],
+) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=console, auto_refresh=False)
+    task = progress.add_task(title, total=1.0)
+
+    def picture() -> RenderableType:
+        progress.update(task, completed=share())
+        return progress if details is None else Group(progress, details())
+
+    with Live(picture(), console=console, auto_refresh=False) as live:
+        while not running.done():
+            wait([running], timeout=POLL_SECONDS)
+            live.update(picture(), refresh=True)
+
+
+def _follow_lines(
+    console: Console,
+    title: str,
+    running: Future[float],
+    share: Callable[[], float],
+    details: Callable[[], RenderableType] | None,
+    line: Callable[[], str],
+) -> None:
+    console.print(title)
+    told = 0
+    while not running.done():
+        wait([running], timeout=POLL_SECONDS)
+        done = share()
+        if done * LINES >= told + 1:
+            told = int(done * LINES)
+            console.print(f"  {done:4.0%}  {line()}".rstrip())
+
+
+def _share(part: int | None, whole: int | None) -> str:
+    return f"{part / whole:.1%}" if part is not None and whole else "-"

@@ -1,0 +1,78 @@
+"""The page of a reproduction: what the paper says, what we measured, why they differ, and the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from anabranch.measure import Bar
+from anabranch.reproduce.thesis.exhibit import Exhibit
+from anabranch.reproduce.thesis.plots import draw
+
+INTRODUCTION = """# Adaptive ordering of pipelined filters
+
+Figures 4.11 to 4.24 and Tables 4.2 and 4.3 of S. Babu, *Adaptive Query Processing in Data Stream Management Systems*
+(Stanford 2005), re-created with the pipeline and the policies of this package. Made by `anabranch reproduce filters{flag}`.
+
+Unless marked as timed, the unit is one evaluation of a filter of cost 1: counted, and the same in every run. The values of
+the paper's curves are not available to us; its prose and tables are. What it leaves open is chosen as said
+under *why different*. Its policies decide on full profile windows here, `auto` runs as shipped.
+"""
+
+
+def write_page(exhibits: Sequence[Exhibit], folder: Path, *, quick: bool) -> Path:
+    """Write the pictures and `README.md` into a folder, and return the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    bars = [bar for exhibit in exhibits for bar in exhibit.bars]
+    parts = [INTRODUCTION.format(flag=" --quick" if quick else ""), _verdict(bars)]
+    parts.append(
+        _rows(
+            [
+                ("", "paper", "ours", "why different"),
+                *((f"[{e.name}](#{_anchor(e)})", e.paper, e.ours, e.why) for e in exhibits),
+            ]
+        )
+    )
+    parts += [_section(exhibit, draw(exhibit, folder)) for exhibit in exhibits]
+    path = folder / "README.md"
+    path.write_text("\n".join(parts), encoding="utf-8")
+    return path
+
+
+def _verdict(bars: Sequence[Bar]) -> str:
+    claims = [bar for bar in bars if bar.target != "-"]
+    missed = [bar for bar in claims if not bar.holds]
+    text = f"**{len(claims) - len(missed)} of {len(claims)} claims hold.**"
+    if missed:
+        text += " Those that do not:\n\n" + "\n".join(
+            f"- {b.bar}: {b.value:.2f}, wanted {b.target} ({b.detail})" for b in missed
+        )
+    return text + "\n"
+
+
+def _section(exhibit: Exhibit, picture: Path | None) -> str:
+    lines = [f"## {exhibit.name}", "", f"{exhibit.title}.", ""]
+    if picture is not None:
+        lines += [f"![{exhibit.name}]({picture.name})", ""]
+    if exhibit.table:
+        lines += [_rows(exhibit.table)]
+    if exhibit.bars:
+        head = ("claim", "value", "target", "holds", "detail")
+        lines += [_rows([head, *((b.bar, f"{b.value:.3f}", b.target, _holds(b), b.detail) for b in exhibit.bars)])]
+    return "\n".join(lines)
+
+
+def _holds(bar: Bar) -> str:
+    if bar.target == "-":
+        return ""
+    return "yes" if bar.holds else "**no**"
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:], ""])
+
+
+def _anchor(exhibit: Exhibit) -> str:
+    """The heading's anchor, as Markdown renderers make it."""
+    return exhibit.slug.replace(".", "").replace(",", "")

@@ -1,0 +1,140 @@
+"""The policy `auto`: it works hard while it learns, little while things are still, and hard again after a change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anabranch.model.arrays import BoolMatrix, Order, Rows
+from anabranch.ordering import Observation, Precedence, Seed
+from anabranch.ordering.auto import Auto
+from anabranch.ordering.pipeline import FilterPipeline, Verdict
+
+CHUNK = 500
+
+
+class Stream:
+    """Tuples in chunks, run through the real loop; drop rates can be changed at any time."""
+
+    def __init__(self, *drop_rates: float, precedence: Precedence | None = None) -> None:
+        self.rates = list(drop_rates)
+        self.policy = Auto(len(drop_rates), precedence=precedence)
+        self.modes = [self.policy.mode]
+        self.calls = self.needed = 0
+        self._rng = np.random.default_rng(1)
+        self._now = 0.0
+        self._pipeline = FilterPipeline(self.policy, clock=lambda: self._now)
+
+    def flow(self, chunks: int) -> list[Order]:
+        """Send chunks through; the order after each."""
+        return [self._chunk() for _ in range(chunks)]
+
+    def _chunk(self) -> Order:
+        drops: BoolMatrix = self._rng.random((CHUNK, len(self.rates))) < np.array(self.rates)
+
+        def evaluate(f: int, rows: Rows) -> Verdict:
+            self._now += len(rows) * 1e-6
+            return Verdict(~drops[rows, f])
+
+        self._pipeline.process(CHUNK, evaluate)
+        tally = self._pipeline.take_tally()
+        self.calls += int(tally.calls.sum())
+        self.needed += int(tally.seen.sum())
+        self.modes.append(self.policy.mode)
+        return self.policy.order
+
+    def overhead(self) -> float:
+        """Calls for profiling alone, as a share of those that filtering itself needs."""
+        return self.calls / self.needed - 1
+
+
+def test_modes_follow_each_other_while_the_data_is_still() -> None:
+    stream = Stream(0.1, 0.6, 0.3)
+    assert stream.policy.profile_probability == 1.0
+    stream.flow(200)
+    assert list(dict.fromkeys(stream.modes)) == ["learning", "watching", "resting"]
+    assert "learning" not in stream.modes[stream.modes.index("watching") :]
+    assert stream.policy.order == (1, 2, 0)
+
+
+def test_effort_falls_on_still_data() -> None:
+    stream = Stream(0.2, 0.6, 0.3, 0.1)
+    efforts = []
+    for _ in range(200):
+        efforts.append(stream.policy.profile_probability)
+        stream.flow(1)
+    assert efforts == sorted(efforts, reverse=True)
+    assert efforts[0] == 1.0
+    assert efforts[-1] < 0.01
+    stream.calls = stream.needed = 0
+    stream.flow(100)
+    assert stream.overhead() < 0.01
+
+
+def test_the_first_order_comes_within_a_few_chunks() -> None:
+    orders = Stream(0.0, 0.1, 0.8).flow(3)
+    assert orders[-1] == (2, 1, 0)
+
+
+@pytest.mark.parametrize("still", [10, 300])
+def test_a_jump_is_answered_within_a_few_chunks(still: int) -> None:
+    stream = Stream(0.1, 0.8, 0.4)
+    assert stream.flow(still)[-1] == (1, 2, 0)
+    stream.rates = [0.8, 0.1, 0.4]
+    orders = stream.flow(8)
+    assert "learning" in stream.modes[still + 1 :]
+    assert orders[-1] == (0, 2, 1)
+    assert "jumped" in stream.policy.reason or stream.policy.mode != "learning"
+    assert stream.flow(200)[-1] == (0, 2, 1)
+    assert stream.policy.mode == "resting"
+
+
+def test_a_filter_that_becomes_selective_behind_the_others_is_found_while_resting() -> None:
+    """Nothing that the first filters do tells: only the sweep can see it, or the rate of the last one itself."""
+    stream = Stream(0.5, 0.3, 0.1)
+    stream.flow(300)
+    assert stream.policy.mode == "resting"
+    stream.rates = [0.5, 0.3, 0.95]
+    assert (2, 0, 1) in stream.flow(60)
+
+
+def test_noise_alone_changes_nothing() -> None:
+    """Rates that stay the same send it back to learning hardly ever, and never far from the best order."""
+    stream = Stream(0.5, 0.5, 0.5)
+    stream.flow(400)
+    returns = sum(a != "learning" and b == "learning" for a, b in zip(stream.modes, stream.modes[1:], strict=False))
+    assert returns <= 2
+
+
+def test_constraints_hold_in_every_mode() -> None:
+    edges = Precedence(3, frozenset({(0, 2)}))
+    stream = Stream(0.0, 0.3, 0.9, precedence=edges)
+    orders = stream.flow(150)
+    stream.rates = [0.9, 0.3, 0.0]
+    orders += stream.flow(150)
+    assert all(edges.allows(order) for order in orders)
+    assert orders[149] == (0, 2, 1)
+
+
+def test_one_filter_takes_no_profiles() -> None:
+    stream = Stream(0.5)
+    stream.flow(20)
+    assert stream.policy.profile_probability == 0
+    assert stream.overhead() == 0
+
+
+def test_what_was_learned_before_spares_the_learning() -> None:
+    drops = np.random.default_rng(3).random((2000, 3)) < (0.1, 0.3, 0.8)
+    seed = Seed((2, 1, 0), drops[drops.any(axis=1)], np.full(3, 1e-6))
+    policy = Auto(3, seed=seed)
+    assert policy.mode == "watching"
+    assert policy.order == (2, 1, 0)
+    assert Auto(3, seed=Seed((2, 1, 0), drops[:10], np.full(3, 1e-6))).mode == "learning"
+
+
+def test_observations_without_profiles_are_harmless() -> None:
+    policy = Auto(2)
+    nothing = Observation(
+        np.zeros((0, 2), dtype=np.bool_), np.zeros(2, np.int64), np.zeros(2, np.int64), np.full(2, np.nan)
+    )
+    assert [policy.observe(nothing) for _ in range(50)] == [(0, 1)] * 50

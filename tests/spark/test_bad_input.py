@@ -1,0 +1,391 @@
+"""Bad input gets a clear error that names the predicate, and odd input gets the right rows."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.errors import QueryError, ResourceError, UnknownColumn
+from anabranch.spark import lookup as lookups
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Bag = Callable[[DataFrame], Counter[str]]
+Filtered = Callable[[DataFrame], DataFrame]
+
+
+def always(*values: Any) -> bool:
+    return True
+
+
+# What the driver refuses, before any job
+
+REFUSED: dict[str, tuple[Filtered, str]] = {
+    "unknown column of a function": (
+        lambda df: ab.where(df, ab.predicate(always, "txt", name="even")),
+        "unknown column 'txt' in predicate 'even'\n"
+        "  hint: did you mean 'text'? The columns are: id, a, b, text, dst, list",
+    ),
+    "unknown column of a look-up": (
+        lambda df: ab.where(df, ab.lookup("dts", {"x"})),
+        "unknown column 'dts' in predicate 'lookup(dts)'\n"
+        "  hint: did you mean 'dst'? The columns are: id, a, b, text, dst, list",
+    ),
+    "unknown column of an expression": (
+        lambda df: ab.where(df, F.col("txt").rlike("x")),
+        "unknown column 'txt' in predicate 'RLIKE(txt, x)'\n"
+        "  hint: did you mean 'text'? The columns are: id, a, b, text, dst, list",
+    ),
+    "unknown field": (
+        lambda df: ab.where(df, ab.predicate(always, "text.length", name="even")),
+        "unknown column 'text.length' in predicate 'even'\n"
+        "  hint: did you mean 'text'? The columns are: id, a, b, text, dst, list",
+    ),
+    "unknown column of a table": (
+        lambda df: ab.where(df, ab.lookup("dst", pd.DataFrame({"addr": ["x"], "port": [1]}), on="adr")),
+        "unknown column 'adr' in the table of 'lookup(dst)'\n  hint: did you mean 'addr'? The columns are: addr, port",
+    ),
+    "table of several columns": (
+        lambda df: ab.where(df, ab.lookup("dst", pd.DataFrame({"addr": ["x"], "port": [1]}))),
+        "the table of 'lookup(dst)' has 2 columns\n  hint: name one with on=... The columns are: addr, port",
+    ),
+    "expression that is no condition": (
+        lambda df: ab.where(df, F.length("text")),
+        "predicate 'length(text)' is not a condition on this DataFrame: ",
+    ),
+    "aggregate": (
+        lambda df: ab.where(df, F.sum("a") > 3),
+        "predicate '>(sum(a), 3)' is not a condition on this DataFrame: ",
+    ),
+    "function without columns named": (
+        lambda df: ab.where(df, always),  # type: ignore[arg-type]
+        'a function is not a predicate by itself\n  hint: name its columns: ab.predicate(function, "column")',
+    ),
+    "text": (
+        lambda df: ab.where(df, "a > 3"),  # type: ignore[arg-type]
+        "str is not a predicate: 'a > 3'\n"
+        "  hint: use a Spark column expression (F.expr for SQL text), ab.predicate or ab.lookup",
+    ),
+    "unknown policy": (
+        lambda df: ab.where(df, F.col("a") > 3, policy="agredy"),
+        "unknown policy 'agredy'\n  hint: did you mean 'agreedy'? The policies are: "
+        "auto, fixed, agreedy, sweep, independent, localswaps, exhaustive",
+    ),
+    "unknown choice on errors": (
+        lambda df: ab.where(df, F.col("a") > 3, on_error="ignore"),
+        'on_error is \'ignore\'\n  hint: use on_error="raise" or on_error="quarantine"',
+    ),
+    "names that are taken": (
+        lambda df: ab.where(df, ab.predicate(always, "a"), ab.predicate(always, "b")),
+        "two predicates have the name 'always'\n  hint: give each its own name=...",
+    ),
+    "kept columns in a circle": (
+        lambda df: ab.where(
+            df,
+            ab.predicate(always, "two", keep="one", name="first"),
+            ab.predicate(always, "one", keep="two", name="second"),
+        ),
+        "the predicates 'first', 'second' wait for each other: no order suits them\n"
+        "  hint: a kept column is computed before it is read, and nothing moves across a pinned or volatile predicate",
+    ),
+    "type that does not exist": (
+        lambda df: ab.where(df, ab.predicate(always, "a", returns="doubel", test=always, name="score")),
+        "predicate 'score' returns 'doubel', which is not a Spark type\n"
+        '  hint: use a name such as "double" or "array<string>"',
+    ),
+    "values of several types": (
+        lambda df: ab.where(df, ab.lookup("a", {1, "x"})),
+        "the values of 'lookup(a)' are not a set of one type: ",
+    ),
+    "values that are none": (
+        lambda df: ab.where(df, ab.lookup("a", 3)),
+        "the values of 'lookup(a)' are not a set of one type: 'int' object is not iterable",
+    ),
+    "prefixes that are none": (
+        lambda df: ab.where(df, ab.lookup("dst", ["10.2/x"], match="prefix")),
+        "'10.2/x' is not a network\n  hint: write networks as 10.2.0.0/16 or fe80::/10",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_at_once_in_words(rows: DataFrame, case: str) -> None:
+    build, message = REFUSED[case]
+    with pytest.raises(QueryError) as caught:
+        build(rows)
+    text = str(caught.value)
+    assert text == message if not message.endswith(" ") else text.startswith(message), text
+    assert "java" not in text.lower()
+    assert "SQLSTATE" not in text
+    assert isinstance(caught.value, UnknownColumn) == case.startswith("unknown") or "column" not in case
+
+
+def test_what_cannot_be_sent_to_the_workers_is_refused(spark: SparkSession, rows: DataFrame) -> None:
+    lock = threading.Lock()
+    context, handle = spark.sparkContext, open(__file__)
+    for name, function in {
+        "lock": lambda a: lock.locked(),
+        "context": lambda a: context.version > "4",
+        "frame": lambda a: rows.count() > a,
+        "file": lambda a: handle.readable(),
+    }.items():
+        with pytest.raises(QueryError) as caught:
+            ab.where(rows, ab.predicate(function, "a", name=name))
+        assert str(caught.value).startswith(f"predicate '{name}' cannot be sent to the workers: ")
+        assert "create that inside the function" in str(caught.value)
+    handle.close()
+
+
+def test_tables_that_are_too_big_are_refused(
+    spark: SparkSession, rows: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "LARGEST_TABLE_ROWS", 100)
+    for table in (range(101), pd.Series(range(101)), spark.range(101)):
+        with pytest.raises(ResourceError, match=r"the table of 'lookup\(a\)' is too big to ship to the workers"):
+            ab.where(rows, ab.lookup("a", table))
+    assert ab.where(rows, ab.lookup("a", spark.range(100))).count() == rows.where("a is not null").count()
+    monkeypatch.setattr(lookups, "LARGEST_TABLE_BYTES", 100)
+    with pytest.raises(ResourceError, match=r"hint: the limits are 100 values and 0 MiB; join larger tables"):
+        ab.where(rows, ab.lookup("a", range(50)))
+
+
+# What fails in a job
+
+
+def shorter(a: pd.Series) -> pd.Series:
+    return a[1:] > 0
+
+
+def integers(a: pa.Array) -> pa.Array:
+    return a
+
+
+def raising(id: int) -> bool:
+    raise RuntimeError(f"no answer for {id}")
+
+
+FAILING: dict[str, tuple[Filtered, str]] = {
+    "text": (
+        lambda df: ab.where(df, ab.predicate(lambda a: "yes", "a", name="p")),
+        "predicate 'p' returned str, expected bool",
+    ),
+    "number": (
+        lambda df: ab.where(df, ab.predicate(lambda a: 1, "a", name="p")),
+        "predicate 'p' returned int, expected bool",
+    ),
+    "short column": (
+        lambda df: ab.where(df.coalesce(1), ab.predicate(shorter, "a", name="p")),
+        "predicate 'p' returned 63 values for 64 rows",
+    ),
+    "column of another type": (
+        lambda df: ab.where(df, ab.predicate(integers, "a", name="p")),
+        "predicate 'p' returned int32, expected bool",
+    ),
+    "always raising": (
+        lambda df: ab.where(df.coalesce(1), ab.predicate(raising, "id", name="p")),
+        "predicate 'p' failed on a row that no other predicate rejects: RuntimeError: no answer for 0",
+    ),
+    "sometimes raising": (
+        lambda df: ab.where(df.coalesce(1), ab.predicate(lambda id: 1 / (id - 900) != 0, "id", name="p")),
+        "predicate 'p' failed on a row that no other predicate rejects: ZeroDivisionError: division by zero",
+    ),
+    "look-up of another type": (
+        lambda df: ab.where(df, ab.lookup("a", {"x"}, name="p")),
+        "'p' looks up values of type int32 among values of type string",
+    ),
+    "prefixes of numbers": (
+        lambda df: ab.where(df, ab.lookup("a", {"1"}, match="prefix", name="p")),
+        "'p' looks for prefixes in values of type int32",
+    ),
+    "hanging": (
+        lambda df: ab.where(df, ab.predicate(lambda a: time.sleep(60), "a", time_limit=0.2, name="p")),
+        "predicate 'p' took longer than its limit of 0.2 s on one chunk of rows",
+    ),
+    "kept value of another type": (
+        lambda df: ab.where(df, ab.predicate(str, "id", returns="long", keep="n", test=always, name="p")),
+        "predicate 'p' returned str, expected int64",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_job_that_fails_names_the_predicate(rows: DataFrame, case: str) -> None:
+    build, message = FAILING[case]
+    with pytest.raises(PySparkException) as caught:
+        build(rows).collect()
+    assert message in str(caught.value)
+    assert "hint: " in str(caught.value)
+
+
+def test_a_dead_worker_names_nothing_false(rows: DataFrame) -> None:
+    with pytest.raises(Exception, match="Python worker exited unexpectedly") as caught:
+        ab.where(rows, ab.predicate(lambda a: os._exit(3), "a", name="deadly"), ab.predicate(always, "b")).count()
+    assert "rejects" not in str(caught.value)
+    assert ab.where(rows, ab.predicate(always, "a")).count() == rows.count(), "the session goes on"
+
+
+# Odd, and right
+
+
+def test_frames_without_rows_or_partitions(spark: SparkSession, rows: DataFrame) -> None:
+    nothing = spark.createDataFrame(spark.sparkContext.emptyRDD(), rows.schema)
+    for df in (rows.limit(0), rows.where("id < 0"), nothing):
+        kept = ab.predicate(lambda a: a, "a", returns="int", keep="k", test=always, name="kept")
+        f = ab.Filter(kept, ab.lookup("dst", {"x"}), F.col("text").rlike("x"), F.col("a") > 3)
+        out = f.apply(df)
+        assert out.columns == [*df.columns, "k"]
+        assert out.collect() == []
+        assert f.report().rows == 0
+        assert "order: " in f.explain(df)
+
+
+def test_columns_of_nulls(spark: SparkSession) -> None:
+    df = spark.sql("select id, cast(null as string) t, cast(null as int) i, null v from range(200)")
+    arrow = ab.predicate(lambda t, i, v: t is None and i is None and v is None, "t", "i", "v", name="none")
+    assert ab.where(df, arrow).count() == 200
+    for column in ("t", "i"):
+        for negate in (False, True):
+            assert ab.where(df, ab.lookup(column, ["x"] if column == "t" else [1], negate=negate)).count() == 0
+    assert ab.where(df, ab.lookup("t", ["10."], match="prefix")).count() == 0
+    assert ab.where(df, ab.predicate(lambda id: None, "id", name="null")).count() == 0
+
+
+NESTED = """
+    select named_struct('a', id, 'b', array('x', null)) as struct,
+           map('k', timestamp'2020-01-01 00:00:00', 'n', null) as map,
+           map(named_struct('k', 1), array(1, null)) as struct_map,
+           array(1.5D, null, double('nan')) as array,
+           array(named_struct('z', decimal('2.0'), 'w', map(1, 'x'))) as structs,
+           cast('12.50' as decimal(10, 2)) as decimal,
+           date'2020-02-29' as date,
+           timestamp'2024-06-01 12:34:56.789' as timestamp,
+           timestamp_ntz'2024-06-01 12:34:56.789' as local_time,
+           binary('ab') as binary,
+           array(binary('q'), null) as binaries,
+           interval '1 02:03:04' day to second as duration,
+           cast(id as byte) as byte, cast(id as short) as short, cast(id as int) as int, id as long,
+           float(1.1) as float, double(1.1) as double, id % 2 = 0 as boolean, 'text' as string,
+           parse_json('{"a": [1, null]}') as variant,
+           cast(null as struct<a: int>) as no_struct, cast(null as map<int, int>) as no_map,
+           cast(null as array<int>) as no_array, cast(null as binary) as no_binary, null as void
+    from range(3)
+"""
+
+
+def test_values_are_those_that_a_udf_of_spark_gets(spark: SparkSession) -> None:
+    df = spark.sql(NESTED).coalesce(1)
+
+    def shown(*values: Any) -> str:
+        return repr([(type(v).__name__, v) for v in values])
+
+    plain = df.select(F.udf(shown)(*df.columns)).collect()
+    ours = ab.where(df, ab.predicate(shown, *df.columns, returns="string", keep="shown", test=always, name="p"))
+    assert ours.columns == [*df.columns, "shown"]
+    assert [r.shown for r in ours.collect()] == [r[0] for r in plain]
+
+
+def test_series_are_those_that_a_pandas_udf_gets(spark: SparkSession) -> None:
+    df = (
+        spark.sql(NESTED)
+        .coalesce(1)
+        .select("struct", "decimal", "date", "timestamp", "binary", "int", "string", "array")
+    )
+
+    def shown(*series: pd.Series) -> pd.Series:
+        text = " | ".join(f"{getattr(s, 'dtype', 'frame')} {s.to_dict()}" for s in series)
+        return pd.Series([text] * len(series[0]))
+
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    plain = df.select(pandas_udf(shown, "string")(*df.columns)).collect()  # type: ignore[call-overload]
+    ours = ab.where(df, ab.predicate(shown, *df.columns, returns="string", keep="shown", test=_valid, name="p"))
+    assert [r.shown for r in ours.collect()] == [r[0] for r in plain]
+
+
+def _valid(values: pd.Series) -> pd.Series:
+    return values.notna()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_timestamps_follow_the_session_s_zone(spark: SparkSession, settings_of: Any, zone: str) -> None:
+    with settings_of(spark__sql__session__timeZone=zone):
+        df = spark.sql("select timestamp'2024-06-01 23:30:00' as t from range(2)").coalesce(1)
+
+        def hour(t: pd.Series) -> pd.Series:
+            return t.dt.hour
+
+        ours = ab.predicate(hour, "t", returns="int", keep="hour", test=_valid, name="p")
+        assert [r.hour for r in ab.where(df, ours).collect()] == [23, 23]
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "a`b", "ünïcode", "select", "__anabranch"])
+def test_columns_of_any_name_can_be_read_and_carried(spark: SparkSession, name: str) -> None:
+    df = spark.range(100).select(F.col("id").alias(name), F.lit(1).alias("one"))
+    read = ab.where(df, ab.predicate(lambda v: v < 10, name, name="p"), ab.lookup(name, range(5, 100)))
+    assert read.columns == [name, "one"]
+    assert sorted(r[0] for r in read.collect()) == [5, 6, 7, 8, 9]
+    carried = ab.Filter(ab.predicate(lambda v: 1 / (v - 1) > 0, "one", name="p"), on_error="quarantine")
+    assert carried.apply(df).columns == df.columns
+    assert carried.quarantined(df).columns == [*df.columns, "_predicate", "_error"]
+    assert carried.quarantined(df).count() == 100
+
+
+def test_columns_that_share_a_name_are_carried_and_not_read(spark: SparkSession) -> None:
+    df = spark.range(20).select("id", F.lit(1).alias("t"), F.lit(2).alias("t"))
+    out = ab.where(df, ab.predicate(lambda id: id < 5, "id", name="p"), F.col("id") > 1)
+    assert out.columns == df.columns
+    assert sorted(tuple(r) for r in out.collect()) == [(2, 1, 2), (3, 1, 2), (4, 1, 2)]
+    with pytest.raises(QueryError, match="column 't' in predicate 'p' is ambiguous: the input has it 2 times"):
+        ab.where(df, ab.predicate(always, "t", name="p"))
+    aside = ab.Filter(ab.predicate(lambda id: 1 / id > 2, "id", name="p"), on_error="quarantine").quarantined(df)
+    assert [tuple(r)[:3] for r in aside.collect()] == [(0, 1, 2)]
+
+
+def test_fields_of_structs_can_be_read(spark: SparkSession) -> None:
+    df = spark.range(20).select(
+        F.struct(F.col("id").alias("n"), F.struct(F.lit("x").alias("deep")).alias("s")).alias("o")
+    )
+    out = ab.where(df, ab.predicate(lambda n, d: n < 3 and d == "x", "o.n", "o.s.deep", name="p"))
+    assert sorted(r.o.n for r in out.collect()) == [0, 1, 2]
+
+
+def test_names_of_columns_fold_as_spark_folds_them(rows: DataFrame, settings_of: Any) -> None:
+    upper = ab.predicate(lambda dst: dst == "10.1.0.7", "DST", name="p")
+    assert ab.where(rows, upper).count() == rows.where("dst = '10.1.0.7'").count()
+    with settings_of(spark__sql__caseSensitive=True), pytest.raises(UnknownColumn, match="did you mean 'dst'"):
+        ab.where(rows, upper)
+
+
+def test_predicates_of_no_column(rows: DataFrame) -> None:
+    assert ab.where(rows, ab.predicate(lambda: True, name="yes")).count() == rows.count()
+    assert ab.where(rows, ab.predicate(lambda: False, name="no"), ab.predicate(always, "a")).count() == 0
+
+
+def test_results_of_joins_and_aggregates(rows: DataFrame, bag: Bag) -> None:
+    groups = rows.groupBy("dst").agg(F.count("*").alias("n"), F.max("a").alias("top"))
+    joined = rows.alias("l").join(groups, "dst").where("id % 3 = 0")
+    ours = ab.where(joined, ab.predicate(lambda n, a: a is not None and n > a, "n", "a", name="p"), F.col("top") > 90)
+    assert bag(ours) == bag(joined.where("n > a and top > 90"))
+    again = ab.where(ours, ab.lookup("dst", {"10.1.0.7"})).groupBy("dst").count().collect()
+    assert [r.dst for r in again] == ["10.1.0.7"]
+
+
+def test_connect_sessions_are_refused_by_name(rows: DataFrame) -> None:
+    class Remote:
+        """As a DataFrame of Spark Connect: without the classic one's Java object."""
+
+    with pytest.raises(ResourceError, match="Spark Connect sessions are not supported yet"):
+        ab.where(Remote(), F.col("a") > 3)  # type: ignore[arg-type]

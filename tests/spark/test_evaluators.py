@@ -1,0 +1,406 @@
+"""How one predicate is called in a worker, for every flavour: arguments, answers, errors, limits. No Spark job."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+
+from anabranch.errors import DataError, ResourceError
+from anabranch.model.arrays import Rows
+from anabranch.model.predicates import Flavour
+from anabranch.model.prefixes import PrefixSet
+from anabranch.spark.decode import Columns, converter
+from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
+from anabranch.spark.lookup import Member, UnderPrefix
+
+VALUES = [5, None, 0, 7, -2, 9]
+FLAVOURS: tuple[Flavour, ...] = ("scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator")
+each_flavour = pytest.mark.parametrize("flavour", FLAVOURS)
+
+
+def columns(values: list[Any] | None = None, **more: pa.Array) -> Columns:
+    arrays = {"a": pa.array(VALUES if values is None else values, type=pa.int64()), **more}
+    return Columns(arrays, {}, "UTC", length=len(arrays["a"]))
+
+
+def rows(*wanted: int) -> Rows:
+    return np.array(wanted, dtype=np.int64)
+
+
+def in_flavour(flavour: Flavour, test: Callable[[Any], Any], kind: pa.DataType = BOOLEAN) -> Callable[..., Any]:
+    """A function of one value, as a function of that flavour."""
+
+    def plain(values: Any) -> list[Any]:
+        return [test(None if v is None or v is pd.NA or v != v else v) for v in values]
+
+    def pandas(values: pd.Series) -> pd.Series:
+        return pd.Series(plain(values), dtype=object)
+
+    def arrow(values: pa.Array) -> pa.Array:
+        return pa.array(plain(values.to_pylist()), type=kind)
+
+    def iterated(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield (pandas if flavour.startswith("pandas") else arrow)(batch)
+
+    made: dict[str, Callable[..., Any]] = {"scalar": test, "pandas": pandas, "arrow": arrow}
+    return made[flavour] if flavour in made else Fed(iterated, one_column=True)
+
+
+def evaluator(flavour: Flavour, test: Callable[[Any], Any], **options: Any) -> Evaluator:
+    kind = options.pop("value_type", BOOLEAN)
+    return Evaluator("it", in_flavour(flavour, test, kind), ("a",), flavour, kind, **options)
+
+
+@each_flavour
+def test_null_is_not_true(flavour: Flavour) -> None:
+    verdict = evaluator(flavour, lambda v: None if v is None else v > 4)(columns(), rows(0, 1, 2, 3, 5))
+    assert verdict.passed.tolist() == [True, False, False, True, True]
+    assert verdict.failures is None
+
+
+@each_flavour
+def test_rows_come_in_the_order_asked_for(flavour: Flavour) -> None:
+    verdict = evaluator(flavour, lambda v: v is not None and v > 6)(columns(), rows(5, 1, 3, 0))
+    assert verdict.passed.tolist() == [True, False, True, False]
+
+
+@each_flavour
+def test_failures_are_pinned_to_their_rows(flavour: Flavour) -> None:
+    verdict = evaluator(flavour, lambda v: 10 / v > 1)(columns(), rows(0, 1, 2, 3, 4))
+    assert verdict.passed.tolist() == [True, False, False, True, False]
+    assert verdict.failures is not None
+    assert {at: message.split(":")[0] for at, message in verdict.failures.items()} == {
+        1: "TypeError",
+        2: "ZeroDivisionError",
+    }
+
+
+@each_flavour
+def test_failing_everywhere(flavour: Flavour) -> None:
+    def broken(v: Any) -> bool:
+        raise KeyError("gone")
+
+    verdict = evaluator(flavour, broken)(columns(), rows(*range(6)))
+    assert not verdict.passed.any()
+    assert verdict.failures == dict.fromkeys(range(6), "KeyError: 'gone'")
+
+
+@each_flavour
+def test_no_rows(flavour: Flavour) -> None:
+    verdict = evaluator(flavour, lambda v: True)(columns(), rows())
+    assert verdict.passed.tolist() == []
+    assert verdict.passed.dtype == np.bool_
+
+
+@each_flavour
+def test_a_kept_value_is_decided_on_and_stored(flavour: Flavour) -> None:
+    chunk = columns()
+    function = in_flavour(flavour, lambda v: None if v is None else v * 2, pa.int64())
+    test = in_flavour(flavour.removesuffix("_iterator"), lambda v: v is not None and v > 8)  # type: ignore[arg-type]
+    judge = Evaluator("it", function, ("a",), flavour, pa.int64(), test, "double")
+    verdict = judge(chunk, rows(0, 1, 2, 5))
+    assert verdict.passed.tolist() == [True, False, False, True]
+    assert chunk.array("double", rows(5, 1, 0)).to_pylist() == [18, None, 10]
+    assert chunk.values("double", rows(0, 3, 5)) == [10, None, 18]
+    assert chunk.spread("double", rows(0, 5)).to_pylist() == [10, None, None, None, None, 18]
+
+
+def test_test_is_not_asked_about_null_values() -> None:
+    asked = []
+
+    def test(value: int) -> bool:
+        asked.append(value)
+        return value > 3
+
+    judge = Evaluator("it", lambda v: v, ("a",), "scalar", pa.int64(), test)
+    assert judge(columns(), rows(0, 1, 2)).passed.tolist() == [True, False, False]
+    assert asked == [5, 0]
+
+
+def test_errors_of_test_count_as_the_predicate_s() -> None:
+    judge = Evaluator("it", lambda v: v, ("a",), "scalar", pa.int64(), lambda v: 1 // v > 0)
+    verdict = judge(columns([None, 1, 0, 1]), rows(0, 1, 2, 3))
+    assert verdict.passed.tolist() == [False, True, False, True]
+    assert verdict.failures == {2: "ZeroDivisionError: integer division or modulo by zero"}
+
+
+@given(
+    st.lists(st.sampled_from(["yes", "no", "null", "fail"]), max_size=30),
+    st.sampled_from(FLAVOURS),
+    st.randoms(use_true_random=False),
+)
+def test_every_flavour_agrees_with_the_definition(fates: list[str], flavour: Flavour, random: Any) -> None:
+    def judge(value: int) -> bool | None:
+        fate = fates[int(value)]
+        if fate == "fail":
+            raise RuntimeError(int(value))
+        return None if fate == "null" else fate == "yes"
+
+    wanted = [i for i in range(len(fates)) if random.random() < 0.8]
+    random.shuffle(wanted)
+    verdict = evaluator(flavour, judge)(columns(list(range(len(fates)))), rows(*wanted))
+    assert verdict.passed.tolist() == [fates[i] == "yes" for i in wanted]
+    failing = {at: f"RuntimeError: {i}" for at, i in enumerate(wanted) if fates[i] == "fail"}
+    assert (verdict.failures or {}) == failing
+
+
+def test_scalar_functions_are_called_once_per_row_even_if_some_fail() -> None:
+    called = []
+
+    def noting(value: int) -> bool:
+        called.append(value)
+        return 1 / value > 0
+
+    verdict = Evaluator("it", noting, ("a",), "scalar", BOOLEAN)(columns([1, 0, 2, 0, 3]), rows(0, 1, 2, 3, 4))
+    assert called == [1, 0, 2, 0, 3]
+    assert sorted(verdict.failures or {}) == [1, 3]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_scalar_functions_of_no_or_two_columns(count: int) -> None:
+    names = ("a", "b")[:count]
+    judge = Evaluator("it", lambda *v: len(v) == count and v != (0, "z"), names, "scalar", BOOLEAN)
+    chunk = columns(b=pa.array(list("xyzxyz")))
+    assert judge(chunk, rows(0, 2, 3)).passed.tolist() == [True, count == 0, True]
+
+
+WRONG: list[tuple[str, Flavour, Any, str]] = [
+    ("text", "scalar", lambda v: "yes", "predicate 'it' returned str, expected bool"),
+    ("number", "scalar", lambda v: 1, "predicate 'it' returned int, expected bool"),
+    ("mixed", "scalar", lambda v: True if v else [1], "predicate 'it' returned list, expected bool"),
+    ("floats", "pandas", lambda s: s * 1.0, "predicate 'it' returned float64, expected bool"),
+    ("texts", "pandas", lambda s: s.astype(str), "predicate 'it' returned"),
+    ("shorter", "pandas", lambda s: s[:-1] > 0, "predicate 'it' returned 2 values for 3 rows"),
+    ("one value", "pandas", lambda s: True, "predicate 'it' returned bool, not a column of 3 values"),
+    (
+        "frame",
+        "pandas",
+        lambda s: pd.DataFrame({"x": s}),
+        "predicate 'it' returned DataFrame, not a column of 3 values",
+    ),
+    ("nothing", "arrow", lambda a: None, "predicate 'it' returned NoneType, not a column of 3 values"),
+    ("integers", "arrow", lambda a: a, "predicate 'it' returned int64, expected bool"),
+    ("longer", "arrow", lambda a: pa.array([True] * 4), "predicate 'it' returned 4 values for 3 rows"),
+]
+
+
+@pytest.mark.parametrize(("flavour", "function", "message"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
+def test_wrong_answers_are_named(flavour: Flavour, function: Any, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        Evaluator("it", function, ("a",), flavour, BOOLEAN)(columns([1, 0, 2]), rows(0, 1, 2))
+    assert str(caught.value).startswith(message)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "found"),
+    [
+        ("x", pa.float64(), "str, expected double"),
+        (2**70, pa.int64(), f"the number {2**70}, expected int64"),
+        (1.5, pa.int64(), "float, expected int64"),
+        ("\ud800", pa.string(), "str, expected string"),
+        (3, pa.list_(pa.int64()), "int, expected list<item: int64>"),
+    ],
+)
+def test_the_value_that_does_not_fit_is_named_not_its_neighbours(value: Any, kind: pa.DataType, found: str) -> None:
+    fitting = {"double": 1.0, "int64": 1, "string": "s"}.get(str(kind), [1])
+    judge = Evaluator("it", lambda v: value if v == 7 else fitting, ("a",), "scalar", kind, lambda v: True, "k")
+    with pytest.raises(DataError) as caught:
+        judge(columns(), rows(0, 1, 3))
+    assert str(caught.value) == (
+        f"predicate 'it' returned {found}\n  hint: returns=... declares {kind}; return values of that type"
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda s: [v > 3 for v in s],
+        lambda s: (s > 3).to_numpy(),
+        lambda s: (s > 3).astype("boolean"),
+        lambda s: pd.array(s > 3, dtype="bool[pyarrow]"),
+        lambda s: pa.chunked_array([pa.array(s > 3)]),
+        lambda s: (s > 3).astype(object),
+    ],
+)
+def test_boolean_columns_of_any_make_are_taken(answer: Any) -> None:
+    verdict = Evaluator("it", answer, ("a",), "pandas", BOOLEAN)(columns([5, 1, 4]), rows(0, 1, 2))
+    assert verdict.passed.tolist() == [True, False, True]
+
+
+# Limits
+
+
+@each_flavour
+def test_a_call_that_takes_too_long_is_interrupted(flavour: Flavour) -> None:
+    began = time.monotonic()
+    with pytest.raises(ResourceError) as caught:
+        evaluator(flavour, lambda v: time.sleep(30), time_limit=0.1)(columns(), rows(0, 1))
+    assert time.monotonic() - began < 10
+    assert str(caught.value) == (
+        "predicate 'it' took longer than its limit of 0.1 s on one chunk of rows\n"
+        "  hint: raise time_limit=..., or find the row on which it hangs"
+    )
+
+
+def test_a_predicate_cannot_swallow_its_limit() -> None:
+    def stubborn(value: int) -> bool:
+        for _ in range(3):
+            try:
+                time.sleep(30)
+            except BaseException:
+                if _ < 1:
+                    continue
+                raise
+        return True
+
+    with pytest.raises(ResourceError, match="took longer"):
+        evaluator("scalar", stubborn, time_limit=0.1)(columns(), rows(0))
+
+
+def test_quick_calls_and_other_threads_are_left_alone() -> None:
+    quick = evaluator("scalar", lambda v: True, time_limit=5)
+    assert quick(columns(), rows(0)).passed.tolist() == [True]
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(quick(columns(), rows(0))))
+    thread.start()
+    thread.join()
+    assert found[0].passed.tolist() == [True]
+
+
+# Iterator-style functions
+
+
+def test_iterators_keep_their_set_up_until_they_fail() -> None:
+    started = []
+
+    def batches(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        started.append(1)
+        for a in given:
+            if 13 in a.to_pylist():
+                raise ValueError(13)
+            yield pc.greater(a, 0)
+
+    judge = Evaluator("it", Fed(batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    for _ in range(5):
+        assert judge(columns([1, -1]), rows(0, 1)).passed.tolist() == [True, False]
+    assert len(started) == 1
+    assert judge(columns([1, 13]), rows(0, 1)).failures == {1: "ValueError: 13"}
+    assert judge(columns([1, -1]), rows(0, 1)).passed.tolist() == [True, False]
+
+
+def test_iterators_of_several_columns_get_tuples() -> None:
+    def batches(given: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        for a, b in given:
+            yield pc.greater(a, b)
+
+    judge = Evaluator("it", Fed(batches, one_column=False), ("a", "b"), "arrow_iterator", BOOLEAN)
+    chunk = columns([1, 5], b=pa.array([2, 2]))
+    assert judge(chunk, rows(0, 1)).passed.tolist() == [False, True]
+
+
+def test_an_iterator_that_stops_early_fails_clearly() -> None:
+    def once(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        yield pc.is_valid(next(given))
+
+    judge = Evaluator("it", Fed(once, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    assert judge(columns([1]), rows(0)).passed.tolist() == [True]
+    with pytest.raises(DataError, match="ended before it had answered every batch"):
+        judge(columns([1]), rows(0))
+
+
+def _identity(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+def test_a_started_iterator_can_be_sent_on() -> None:
+    fed = Fed(_identity, one_column=True)
+    assert fed([1]) == [1]
+    assert "_running" in fed.__dict__
+    assert fed.__getstate__()["_running"] is None
+    assert pickle.loads(pickle.dumps(Fed(len, one_column=True)))._running is None  # type: ignore[arg-type]
+
+
+# Columns
+
+
+def test_each_row_is_decoded_once() -> None:
+    decoded = []
+
+    def convert(value: Any) -> Any:
+        decoded.append(value)
+        return value
+
+    chunk = Columns({"t": pa.array([[1], [2], None, [3]])}, {"t": convert}, "UTC", length=4)
+    assert chunk.values("t", rows(3, 0)) == [[3], [1]]
+    assert chunk.values("t", rows(0, 1, 2, 3)) == [[1], [2], None, [3]]
+    assert decoded == [[3], [1], [2]]
+
+
+def test_series_are_those_of_spark_s_pandas_udfs() -> None:
+    instants = pa.array([0, None, 3_600_000_000], type=pa.timestamp("us", tz="UTC"))
+    nested = pa.array([{"x": 1, "y": "p"}, {"x": 2, "y": None}, {"x": 3, "y": "r"}])
+    chunk = Columns({"t": instants, "s": nested}, {}, "Asia/Tokyo", length=3)
+    times = chunk.series("t", rows(2, 0))
+    assert times.tolist() == [pd.Timestamp("1970-01-01 10:00:00"), pd.Timestamp("1970-01-01 09:00:00")]
+    assert chunk.series("s", rows(2, 0)).to_dict("list") == {"x": [3, 1], "y": ["r", "p"]}
+
+
+def test_converters_are_only_there_where_arrow_and_spark_differ() -> None:
+    assert converter(LongType()) is None
+    assert converter(StringType()) is None
+    assert converter(TimestampType()) is not None
+    convert = converter(StructType().add("a", LongType()).add("b", StringType()))
+    assert convert is not None
+    assert repr(convert({"a": 1, "b": None})) == "Row(a=1, b=None)"
+
+
+# Look-ups
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-4, 4)), max_size=20),
+    st.lists(st.integers(-4, 4)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([pa.int64(), pa.int32(), pa.int8(), pa.float64(), pa.decimal128(6, 2)]),
+)
+def test_members_agree_with_the_definition(
+    probed: list[int | None], values: list[int], negate: bool, many: bool, kind: pa.DataType
+) -> None:
+    table = pa.array([*values, *(range(100, 2000) if many else [])], type=pa.int64())
+    found = Member(table, negate=negate)(pa.array(probed, type=kind))
+    assert found.to_pylist() == [None if v is None else (v in values) != negate for v in probed]
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "message"),
+    [
+        (pa.array(["x"]), pa.array([1]), "'it' looks up values of type int64 among values of type string"),
+        (pa.array([1]), pa.array(["x"]), "'it' looks up values of type string among values of type int64"),
+        (pa.array([b"x"]), pa.array(["x"]), "'it' looks up values of type string among values of type binary"),
+    ],
+)
+def test_values_of_another_kind_are_refused(values: pa.Array, column: pa.Array, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        Member(values, name="it")(column)
+    assert str(caught.value) == f"{message}\n  hint: bring both to one type: cast the column, or convert the values"
+
+
+def test_prefixes_need_text() -> None:
+    with pytest.raises(DataError, match="'it' looks for prefixes in values of type int64"):
+        UnderPrefix(PrefixSet(["1"]), name="it")(pa.array([1]))
+    assert UnderPrefix(PrefixSet(["1"]))(pa.nulls(2, pa.string())).to_pylist() == [None, None]

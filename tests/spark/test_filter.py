@@ -1,0 +1,471 @@
+"""`where` and `Filter` on batch DataFrames: the same rows as plain Spark, what is kept, and what the kinds promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.types import LongType, StructField
+
+import anabranch as ab
+from anabranch.errors import DataError, QueryError
+from anabranch.events import Reordered, Started
+from anabranch.model.predicates import Predicate
+from anabranch.ordering import POLICIES
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+Bag = Callable[[DataFrame], Counter[str]]
+Recorder = Callable[[str], tuple[Callable[[Any], None], Callable[[], list[Any]]]]
+EAGER = ab.OrderingConfig(profile_probability=1.0, window_tuples=100, minimum_profiles=10)
+
+
+def ends_even(text: str | None) -> bool | None:
+    return None if text is None else text[-1] in "02468"
+
+
+def small(b: pd.Series) -> pd.Series:
+    return b < 0.7
+
+
+def not_zero(a: pa.Array) -> pa.Array:
+    return pc.not_equal(a, 0)
+
+
+def long_text(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+    for text in batches:
+        yield text.str.len() > 8
+
+
+def above(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+    for ids, a in batches:
+        yield pc.greater(ids, pc.cast(a, pa.int64()))
+
+
+def every_kind() -> list[Predicate | Column]:
+    return [
+        ab.predicate(ends_even, "text", name="even"),
+        F.col("a") > 5,
+        ab.predicate(small, "b", name="small"),
+        ab.predicate(not_zero, "a", name="not_zero"),
+        ab.lookup("dst", {"10.1.0.7", "10.2.0.7", "10.3.0.7"}, name="known"),
+        ab.predicate(long_text, "text", name="long"),
+        F.col("text").rlike("[0-9]{2}"),
+        ab.predicate(above, "id", "a", name="above"),
+    ]
+
+
+PLAIN = (
+    "a > 5 and a != 0 and b < 0.7 and right(text, 1) in ('0', '2', '4', '6', '8') and length(text) > 8 "
+    "and dst in ('10.1.0.7', '10.2.0.7', '10.3.0.7') and text rlike '[0-9]{2}' and id > a"
+)
+
+
+@pytest.fixture(scope="module")
+def expected(rows: DataFrame, bag: Bag) -> Counter[str]:
+    found = bag(rows.where(PLAIN))
+    assert 300 < found.total() < 1000
+    return found
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_gives_the_rows_of_plain_spark(
+    rows: DataFrame, bag: Bag, expected: Counter[str], policy: str
+) -> None:
+    config = None if policy == "auto" else EAGER
+    out = ab.where(rows, *every_kind(), policy=policy, config=config)
+    assert out.schema == rows.schema
+    assert bag(out) == expected
+
+
+@pytest.mark.parametrize(("most", "partitions"), [(1, 2), (7, 5), (1000, 1)])
+def test_batch_cuts_do_not_matter(
+    rows: DataFrame,
+    bag: Bag,
+    expected: Counter[str],
+    batch_rows: Callable[[int], None],
+    most: int,
+    partitions: int,
+) -> None:
+    batch_rows(most)
+    assert bag(ab.where(rows.repartition(partitions), *every_kind())) == expected
+
+
+def test_an_all_native_filter_stays_in_spark(rows: DataFrame, bag: Bag) -> None:
+    out = ab.where(rows, F.col("text").rlike("[02468]$"), F.col("a") > 5, F.col("b") < 0.7)
+    assert bag(out) == bag(rows.where("a > 5 and b < 0.7 and text rlike '[02468]$'"))
+    assert "Python" not in plan_text(out)
+
+
+def test_udfs_of_spark_are_taken_as_predicates(rows: DataFrame, bag: Bag) -> None:
+    @F.udf("boolean")
+    def scalar(a: int | None) -> bool:
+        return a is not None and a > 50
+
+    @pandas_udf("boolean")  # type: ignore[call-overload,untyped-decorator]
+    def series(b: pd.Series) -> pd.Series:
+        return b < 0.5
+
+    out = ab.where(rows, ab.predicate(scalar, "a"), ab.predicate(series, "b"))
+    assert bag(out) == bag(rows.where("a > 50 and b < 0.5"))
+
+
+def test_a_good_order_is_found_while_the_job_runs(rows: DataFrame, recorder: Recorder, spark: SparkSession) -> None:
+    calls = spark.sparkContext.accumulator(0)
+
+    def costly(text: str | None) -> bool:
+        calls.add(1)
+        return sum(map(ord, (text or "") * 41)) % 10 > 0
+
+    def selective(b: pd.Series) -> pd.Series:
+        return b < 0.03
+
+    many = rows.unionAll(rows).unionAll(rows).coalesce(1)
+    f = ab.Filter(ab.predicate(costly, "text", name="costly"), ab.predicate(selective, "b", name="selective"))
+    assert f.apply(many).count() > 0
+    assert calls.value < many.count() / 3
+    assert f.report().order == ("selective", "costly")
+    assert any(isinstance(e, Reordered) and e.after == ("selective", "costly") for e in f.events())
+
+
+def test_the_next_dataframe_starts_with_what_was_learned(rows: DataFrame) -> None:
+    f = ab.Filter(
+        ab.predicate(lambda a: True, "a", name="all"),
+        ab.predicate(lambda a: a == 7, "a", name="few"),
+        policy="agreedy",
+        config=EAGER,
+    )
+    f.apply(rows.coalesce(1)).count()
+    f._identity = "another worker"
+    f.apply(rows.coalesce(1)).count()
+    starts = [(e.order, e.learned) for e in f.events() if isinstance(e, Started)]
+    assert starts == [(("all", "few"), False), (("few", "all"), True)]
+
+
+# Kept columns
+
+
+def score(text: str | None) -> float | None:
+    return None if text is None else (len(text) * 37 + ord(text[-1])) % 100 / 100
+
+
+def test_a_kept_value_is_computed_once_and_carried(rows: DataFrame, recorder: Recorder) -> None:
+    note, noted = recorder("score")
+
+    def scored(id: int, text: str | None) -> float | None:
+        note(id)
+        return score(text)
+
+    kept = ab.predicate(scored, "id", "text", returns="double", keep="score", test=lambda s: s > 0.5, name="score")
+    out = ab.where(rows, kept, ab.predicate(ends_even, "text"))
+    found = out.collect()
+    assert out.columns == [*rows.columns, "score"]
+    assert found
+    assert all(r.score == score(r.text) and r.score > 0.5 for r in found)
+    assert max(Counter(noted()).values()) == 1
+
+
+def test_schema_is_the_input_s_plus_what_is_kept(spark: SparkSession) -> None:
+    df = spark.range(10).select(F.col("id").cast("int").alias("n"), F.struct(F.lit(1).alias("x")).alias("s"))
+    assert not df.schema["n"].nullable
+    kept = ab.predicate(lambda n: n + 1, "n", returns=LongType(), keep="m", test=lambda m: m > 3, name="next")
+    out = ab.where(df, kept, F.col("n") >= 0)
+    assert out.schema.fields == [*df.schema.fields, StructField("m", LongType())]
+    assert sorted(r.m for r in out.collect()) == list(range(4, 11))
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed", "exhaustive"])
+@pytest.mark.parametrize("reader_first", [False, True])
+def test_a_kept_column_can_be_read_by_another_predicate(
+    rows: DataFrame, bag: Bag, policy: str, reader_first: bool
+) -> None:
+    keeper = ab.predicate(score, "text", returns="double", keep="score", test=lambda s: s > 0.2, name="keeper")
+
+    def low(score: pd.Series) -> pd.Series:
+        return score < 0.9
+
+    reader = ab.predicate(low, "score", name="reader")
+    other = ab.predicate(small, "b", name="small")
+    written = [reader, other, keeper] if reader_first else [keeper, other, reader]
+    f = ab.Filter(*written, policy=policy)
+    plain = rows.withColumn("score", F.udf(score, "double")("text")).where("score > 0.2 and score < 0.9 and b < 0.7")
+    assert bag(f.apply(rows)) == bag(plain)
+    assert "keeper always before reader" in f.explain(rows)
+    assert len(f.explain(rows).splitlines()) == 4, "one stage, its order, one constraint"
+
+
+def test_kept_values_of_nested_types_come_back_whole(rows: DataFrame) -> None:
+    def parts(text: str | None) -> Any:
+        return None if text is None else (text[:3], list(text[-2:]))
+
+    def see(parts: Any) -> str:
+        return repr(parts)
+
+    kept = ab.predicate(parts, "text", returns="struct<h:string,t:array<string>>", keep="parts", test=bool, name="p")
+    seen = ab.predicate(see, "parts", returns="string", keep="seen", test=bool, name="see")
+    row = ab.where(rows.where("id = 25"), kept, seen).collect()[0]
+    assert row.parts == ("pac", ["2", "5"])
+    assert row.seen == "Row(h='pac', t=['2', '5'])" == repr(row.parts)
+
+
+def test_a_kept_column_where_nothing_gets_so_far(rows: DataFrame) -> None:
+    kept = ab.predicate(score, "text", returns="double", keep="score", test=lambda s: s > 0.2, name="score")
+    none = ab.predicate(lambda a: False, "a", name="none")
+    out = ab.where(rows, none, kept, policy="fixed")
+    assert out.columns[-1] == "score"
+    assert out.collect() == []
+
+
+@pytest.mark.parametrize("name", ["keep", "error", "a b", "x.y", "t`k"])
+@pytest.mark.parametrize("on_error", ["raise", "quarantine"])
+def test_any_name_can_be_kept(rows: DataFrame, name: str, on_error: Any) -> None:
+    kept = ab.predicate(lambda id: id * 2, "id", returns="long", keep=name, test=lambda v: v < 6, name="p")
+    out = ab.where(rows, kept, on_error=on_error)
+    assert out.columns == [*rows.columns, name]
+    assert sorted(row[-1] for row in out.collect()) == [0, 2, 4]
+
+
+@pytest.mark.parametrize("keep", ["a", "TEXT"])
+def test_a_kept_column_must_be_new(rows: DataFrame, keep: str) -> None:
+    kept = ab.predicate(score, "text", returns="double", keep=keep, test=bool) if keep != "TEXT" else None
+    kept = kept or ab.predicate(score, "dst", returns="double", keep=keep, test=bool)
+    with pytest.raises(QueryError, match=rf"the kept column '{keep}' is in the input already\n  hint: choose another"):
+        ab.where(rows, kept)
+
+
+def test_a_volatile_predicate_may_keep(rows: DataFrame, recorder: Recorder) -> None:
+    note, noted = recorder("volatile")
+
+    def ticket(id: int) -> int:
+        note(id)
+        return id * 10
+
+    kept = ab.predicate(ticket, "id", returns="long", keep="t", test=lambda t: t % 20 == 0, kind="volatile")
+    guard = ab.predicate(small, "b")
+    found = ab.where(rows, guard, kept, ab.predicate(not_zero, "a"), config=EAGER, policy="agreedy").collect()
+    assert {r.id for r in found} == {r.id for r in rows.where("b < 0.7 and id % 2 = 0 and a != 0").collect()}
+    assert all(r.t == r.id * 10 for r in found)
+    assert sorted(noted()) == sorted(r.id for r in rows.where("b < 0.7").collect())
+
+
+# Kinds
+
+
+def inverse_above(a: int | None) -> bool:
+    return 100 / a > 2  # type: ignore[operator]
+
+
+INVERSE = ab.predicate(inverse_above, "a", kind="fallible", name="inverse")
+
+
+def test_an_error_counts_only_where_nothing_else_rejects(rows: DataFrame, bag: Bag) -> None:
+    nonzero = ab.predicate(lambda a: a is not None and a != 0, "a", name="nonzero")
+    wanted = bag(rows.where("a != 0 and 100 / a > 2"))
+    assert bag(ab.where(rows, F.col("a").isNotNull(), F.col("a") != 0, INVERSE)) == wanted
+    assert bag(ab.where(rows, INVERSE, nonzero)) == wanted
+    with pytest.raises(Exception, match=r"predicate 'inverse' failed on a row .*ZeroDivisionError"):
+        ab.where(rows, F.col("a").isNotNull(), INVERSE).count()
+
+
+@pytest.mark.parametrize("how", ["predicate", "filter"])
+@pytest.mark.parametrize("policy", ["auto", "agreedy", "sweep"])
+def test_a_strict_predicate_never_meets_what_its_guards_reject(
+    rows: DataFrame, recorder: Recorder, how: str, policy: str
+) -> None:
+    note, noted = recorder("strict")
+
+    def noting(id: int, a: int) -> bool:
+        note(id)
+        return 100 / a > 2
+
+    guard = ab.predicate(lambda a: a is not None and a != 0, "a", name="guard")
+    later = ab.predicate(lambda b: b < 0.01, "b", name="later")
+    noisy = ab.predicate(noting, "id", "a", kind="fallible", strict=how == "predicate", name="inverse")
+    config = ab.OrderingConfig(profile_probability=1.0, window_tuples=100, minimum_profiles=10)
+    f = ab.Filter(guard, noisy, later, strict=how == "filter", policy=policy, config=config)
+    f.apply(rows).collect()
+    allowed = {r.id for r in rows.where("a != 0").collect()}
+    assert set(noted()) <= allowed
+    assert len(noted()) == len(set(noted()))
+
+
+@pytest.mark.parametrize("policy", ["auto", "agreedy", "localswaps"])
+def test_a_volatile_predicate_sees_exactly_the_rows_of_the_written_order(
+    rows: DataFrame, recorder: Recorder, policy: str
+) -> None:
+    note, noted = recorder("volatile")
+
+    def effect(id: int) -> bool:
+        note(id)
+        return id % 2 == 0
+
+    f = ab.Filter(
+        ab.predicate(small, "b", name="before"),
+        ab.predicate(effect, "id", kind="volatile", name="effect"),
+        F.col("a") == 7,
+        ab.predicate(lambda b: b < 0.01, "b", name="after"),
+        policy=policy,
+        config=EAGER,
+    )
+    f.apply(rows).collect()
+    assert sorted(noted()) == sorted(r.id for r in rows.where("b < 0.7").collect())
+
+
+def test_a_pinned_predicate_stays_where_it_is_written(rows: DataFrame) -> None:
+    f = ab.Filter(
+        ab.predicate(lambda a: True, "a", name="useless", pinned=True),
+        ab.predicate(lambda a: a is not None and a < 90, "a", name="most"),
+        ab.predicate(lambda a: a == 7, "a", name="few"),
+        policy="agreedy",
+        config=EAGER,
+    )
+    f.apply(rows).count()
+    assert f.report().order == ("useless", "few", "most")
+
+
+@pytest.mark.parametrize("options", [{"policy": "fixed"}, {"pinned": True}])
+def test_fixed_keeps_the_written_order_and_never_profiles(rows: DataFrame, options: dict[str, Any]) -> None:
+    first, second = ab.predicate(small, "b", name="first"), ab.predicate(lambda a: a == 7, "a", name="second")
+    f = ab.Filter(first, second, F.col("text").rlike("9$"), F.col("a") > 3, **options)
+    f.apply(rows).count()
+    report = {p.predicate: p for p in f.report().predicates}
+    assert not any(isinstance(e, Reordered) for e in f.events())
+    assert all(report[name].calls == report[name].seen for name in ("first", "second"))
+    assert report["second"].seen == report["first"].passed
+    assert "fixed as written" in f.explain(rows)
+
+
+# Quarantine
+
+
+def test_quarantine_loses_and_doubles_no_row(rows: DataFrame, bag: Bag) -> None:
+    f = ab.Filter(ab.predicate(small, "b", name="small"), INVERSE, on_error="quarantine")
+    passed, aside = f.apply(rows), f.quarantined()
+    assert bag(passed) == bag(rows.where("b < 0.7 and a != 0 and 100 / a > 2"))
+    assert aside.columns == [*rows.columns, "_predicate", "_error"]
+    assert bag(aside.drop("_predicate", "_error")) == bag(rows.where("b < 0.7 and (a = 0 or a is null)"))
+    kinds = Counter((r["_predicate"], r["_error"].split(":")[0]) for r in aside.collect())
+    assert set(kinds) == {("inverse", "ZeroDivisionError"), ("inverse", "TypeError")}
+    dropped = rows.where("not (b < 0.7) or (a != 0 and not (100 / a > 2))").count()
+    assert passed.count() + aside.count() + dropped == rows.count()
+
+
+def test_each_stage_sets_its_own_rows_aside(rows: DataFrame, bag: Bag) -> None:
+    def odd(id: int) -> bool:
+        if id % 10 == 0:
+            raise ValueError(id)
+        return id % 2 == 1
+
+    f = ab.Filter(INVERSE, F.rand() > -1, ab.predicate(odd, "id", name="odd"), on_error="quarantine")
+    assert bag(f.apply(rows)) == bag(rows.where("a != 0 and 100 / a > 2 and id % 2 = 1"))
+    aside = Counter(r["_predicate"] for r in f.quarantined().collect())
+    assert aside == {
+        "inverse": rows.where("a = 0 or a is null").count(),
+        "odd": rows.where("a != 0 and 100 / a > 2 and id % 10 = 0").count(),
+    }
+
+
+@pytest.mark.parametrize("policy", ["fixed", "auto", "exhaustive"])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_the_first_failing_predicate_as_written_is_named(rows: DataFrame, policy: str, flipped: bool) -> None:
+    def fails_on(divisor: int, name: str) -> Predicate:
+        def test(id: int) -> bool:
+            if id % divisor == 0:
+                raise LookupError(name)
+            return True
+
+        return ab.predicate(test, "id", name=name)
+
+    terms = [fails_on(4, "four"), ab.predicate(lambda id: id % 8 != 4, "id", name="rest"), fails_on(8, "eight")]
+    f = ab.Filter(*(terms[::-1] if flipped else terms), policy=policy, config=EAGER, on_error="quarantine")
+    f.apply(rows)
+    named = Counter((r["_predicate"], r["_error"]) for r in f.quarantined().collect())
+    name = "eight" if flipped else "four"
+    assert named == {(name, f"LookupError: {name}"): rows.where("id % 8 = 0").count()}
+
+
+def test_quarantined_needs_a_filter_that_sets_rows_aside(rows: DataFrame) -> None:
+    with pytest.raises(QueryError, match="this filter sets no rows aside"):
+        ab.Filter(INVERSE).quarantined(rows)
+    with pytest.raises(QueryError, match="has not been applied yet"):
+        ab.Filter(INVERSE, on_error="quarantine").quarantined()
+    with pytest.raises(QueryError, match="only Python predicates and look-ups"):
+        ab.Filter(F.col("a") > 3, on_error="quarantine").quarantined(rows)
+
+
+# Look-ups
+
+
+def test_lookups_take_sets_tables_and_dataframes(rows: DataFrame, bag: Bag, spark: SparkSession) -> None:
+    wanted = bag(rows.where("dst in ('10.4.0.7', '10.1.0.7')"))
+    values = ["10.4.0.7", "10.9.0.7", "10.1.0.7", None]
+    tables: list[tuple[Any, str | None]] = [
+        ({v for v in values if v}, None),
+        (values, None),
+        (pa.array(values), None),
+        (pd.Series(values, name="addr"), None),
+        (pd.DataFrame({"addr": values, "n": range(4)}, index=list("pqrs")), "addr"),
+        (pd.DataFrame({"addr": values}, index=list("pqrs")), None),
+        (pa.table({"addr": values}), None),
+        (spark.createDataFrame([(v, 1) for v in values], ["the.addr", "n"]), "the.addr"),
+    ]
+    for table, on in tables:
+        assert bag(ab.where(rows, ab.lookup("dst", table, on=on))) == wanted, type(table)
+
+
+def test_lookups_negate_and_nulls(rows: DataFrame, bag: Bag) -> None:
+    assert bag(ab.where(rows, ab.lookup("a", [1, 2, None], negate=True))) == bag(rows.where("a not in (1, 2)"))
+    assert ab.where(rows, ab.lookup("a", [])).count() == 0
+    assert ab.where(rows, ab.lookup("a", [], negate=True)).count() == rows.where("a is not null").count()
+
+
+@pytest.mark.parametrize("many", [0, 5000])
+def test_numbers_of_other_types_match_as_in_spark(rows: DataFrame, spark: SparkSession, many: int) -> None:
+    padding = [10**6 + i for i in range(many)]
+    found = ab.where(rows, ab.lookup("a", [1.5, 2.0, float(2**40), *map(float, padding)]))
+    assert found.count() == rows.where("a in (1.5D, 2.0D)").count() > 0
+    assert ab.where(rows, ab.lookup("a", [3, 2**40, *padding])).count() == rows.where("a = 3").count()
+    signed = spark.sql("select explode(array(-0.0D, 0.0D, double('nan'), 1.5D, null)) d")
+    wanted = signed.where(F.col("d").isin(0.0, float("nan"))).count()
+    assert ab.where(signed, ab.lookup("d", [0.0, float("nan"), *map(float, padding)])).count() == wanted == 3
+
+
+def test_prefix_lookups(rows: DataFrame, bag: Bag) -> None:
+    networks = ["10.1.0.0/16", "10.2.0.7", "10.4."]
+    out = ab.where(rows, ab.lookup("dst", networks, match="prefix"))
+    assert bag(out) == bag(rows.where("dst like '10.1.%' or dst = '10.2.0.7' or dst like '10.4.%'"))
+    table = pd.DataFrame({"prefix": networks})
+    assert bag(ab.where(rows, ab.lookup("dst", table, on="prefix", negate=True))) == bag(rows) - bag(out)
+
+
+def test_an_unchanged_dataframe_without_predicates(rows: DataFrame, bag: Bag) -> None:
+    assert bag(ab.where(rows)) == bag(rows)
+    assert ab.Filter().report().predicates == ()
+
+
+def plan_text(df: DataFrame) -> str:
+    return str(df._jdf.queryExecution().executedPlan().toString())
+
+
+def test_only_columns_that_are_read_enter_the_worker(rows: DataFrame) -> None:
+    if not hasattr(F, "arrow_udf"):
+        pytest.skip("Spark 4.0 has no Arrow UDFs")
+    text = plan_text(ab.where(rows, ab.predicate(not_zero, "a"), ab.predicate(small, "b")))
+    call = next(line for line in text.splitlines() if "ArrowEvalPython" in line)
+    assert "judge(a#" in call
+    assert "text#" not in call.split("judge(")[1].split(")")[0]
+
+
+def test_wrong_answers_are_errors_of_the_data(rows: DataFrame) -> None:
+    assert issubclass(DataError, ab.AnabranchError)
+    with pytest.raises(Exception, match="predicate 'text' returned str, expected bool"):
+        ab.where(rows, ab.predicate(lambda dst: dst, "dst", name="text")).count()

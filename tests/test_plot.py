@@ -1,0 +1,138 @@
+"""Plots of hand-made reports: whose events they are, what is drawn where, and that nothing global is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from anabranch.errors import MissingExtra
+from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, Started
+from anabranch.plot import Timeline, plot_report, timelines
+from anabranch.report import FilterReport, PredicateReport
+
+AB, BA = ("a", "b"), ("b", "a")
+
+
+def line(
+    name: str, place: int, seen: int | None = 1000, passed: int | None = 400, cost: float | None = 2.0
+) -> PredicateReport:
+    dropped = None if seen is None or passed is None else seen - passed
+    basis = "not measured" if seen is None else "all rows"
+    return PredicateReport(name, "arrow", place, seen, passed, dropped, 0 if seen else None, seen, cost, basis)
+
+
+def report_of(*predicates: PredicateReport, events: tuple[Event, ...] = (), rows: int = 1000) -> FilterReport:
+    order = tuple(p.predicate for p in sorted(predicates, key=lambda p: p.place))
+    return FilterReport("auto", order, predicates, rows, 1, None, 0.0, None, 0.0, 0.0, events)
+
+
+def panel(figure: Figure, title: str) -> Axes:
+    return next(axes for axes in figure.axes if axes.get_title(loc="left").startswith(title))
+
+
+def label_of(axes: Axes, text: str) -> tuple[float, float]:
+    return next(found.get_position() for found in axes.texts if found.get_text() == text)
+
+
+def test_events_of_one_partition_stay_with_its_worker() -> None:
+    events = [
+        Started(0, "auto", AB, partition=0),
+        Started(0, "auto", AB, partition=1),
+        Reordered(64, "auto", AB, BA, partition=0),
+        Reordered(128, "auto", BA, AB, partition=0),
+        Reordered(64, "auto", AB, BA, partition=1),
+    ]
+    first, second = timelines(events)
+    assert [order for _, order in first.steps] == [AB, BA, AB]
+    assert second.steps == [(0, AB), (64, BA)]
+
+
+def test_an_event_of_a_new_partition_goes_to_a_worker_whose_order_it_changes() -> None:
+    events = [
+        Started(0, "auto", AB, partition=0),
+        Started(0, "auto", AB, partition=1),
+        Reordered(64, "auto", AB, BA, partition=1),
+        EffortChanged(70, "auto", "watching", 0.05, partition=1),
+        Reordered(5000, "auto", BA, AB, partition=7),
+    ]
+    assert timelines(events)[1] == Timeline([(0, AB), (64, BA), (5000, AB)], partition=7)
+
+
+def test_events_whose_beginning_is_gone_still_make_a_timeline() -> None:
+    assert timelines([Reordered(900, "auto", AB, BA, partition=3)]) == [Timeline([(0, AB), (900, BA)], partition=3)]
+    assert timelines([PilotDecided(0, "auto", AB, BA, 100)]) == [Timeline([(0, AB), (0, BA)])]
+
+
+def test_lines_end_at_the_places_of_the_worker_that_decided_most() -> None:
+    events = (
+        Started(0, "auto", AB, partition=0),
+        Started(0, "auto", AB, partition=1),
+        Reordered(500, "auto", AB, BA, "rank of b", partition=1),
+    )
+    figure = plot_report(report_of(line("a", 2), line("b", 1), events=events, rows=2000))
+    places = panel(figure, "How the order moved")
+    assert label_of(places, "b")[1] == 1
+    assert label_of(places, "a")[1] == 2
+    assert places.get_xlim() == (0, 1000)
+    assert "one of 2 workers" in places.get_xlabel()
+    assert places.yaxis_inverted()
+    a = places.get_lines()[0]
+    assert np.asarray(a.get_xdata())[:2].tolist() == [0, 500]
+    assert np.asarray(a.get_ydata())[:2].tolist() == [1, 1]
+
+
+def test_stages_share_the_places_of_the_whole_filter() -> None:
+    events = (
+        PilotDecided(0, "auto", ("x", "y"), ("y", "x"), 100),
+        Started(0, "auto", AB, partition=0),
+        Reordered(500, "auto", AB, BA, partition=0),
+    )
+    figure = plot_report(report_of(line("a", 4), line("b", 3), line("x", 2), line("y", 1), events=events))
+    places = panel(figure, "How the order moved")
+    assert [label_of(places, name)[1] for name in ("y", "x", "b", "a")] == [1, 2, 3, 4]
+
+
+def test_bars_split_what_was_seen_and_costs_are_logarithmic() -> None:
+    figure = plot_report(report_of(line("cheap", 1, cost=0.5), line("dear", 2, seen=400, passed=100, cost=5000.0)))
+    bars = panel(figure, "Passed").patches
+    assert sorted(bar.get_width() for bar in bars) == [0, 0, 100, 300, 400, 600]  # type: ignore[attr-defined]
+    assert {"40% pass", "25% pass"} <= {text.get_text() for text in panel(figure, "Passed").texts}
+    costs = panel(figure, "Cost")
+    assert costs.get_xscale() == "log"
+    assert {text.get_text() for text in costs.texts} == {"0.5", "5,000"}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("predicates", [0, 1, 12])
+def test_what_was_not_measured_is_said_and_drawn_without_a_warning(predicates: int, tmp_path: Path) -> None:
+    lines = [line(f"a predicate with a long name, number {i}", i + 1, None, None, None) for i in range(predicates)]
+    figure = report_of(*lines, rows=0).plot(str(tmp_path / "plot.png"))
+    assert (tmp_path / "plot.png").stat().st_size > 5000
+    assert len([text for text in panel(figure, "Cost").texts if text.get_text() == "not measured"]) == predicates
+    names = [text.get_text() for text in panel(figure, "How the order moved").texts]
+    assert len(set(names)) == predicates
+    assert all(len(name) <= 28 for name in names)
+
+
+def test_no_window_system_and_no_global_state() -> None:
+    program = (
+        "import sys; from anabranch.plot import plot_report; from anabranch.report import FilterReport;"
+        "plot_report(FilterReport('auto', (), (), 0, 0, None, 0.0, None, 0.0, 0.0));"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'anabranch\[plot\]'"):
+        plot_report(report_of(line("a", 1)))
