@@ -63,7 +63,7 @@ def bench(
     json: Json = None,
 ) -> None:
     """Measure against plain Spark and other engines; exit code 3 if a target is missed."""
-    _run_all("benches", name, json, lambda run, path: run(quick=quick, json_path=path))
+    _run_all("benches", name, lambda each, run: run(quick=quick, json_path=json), json)
 
 
 @app.command()
@@ -71,22 +71,20 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which one; all of them if not given.")] = None,
     quick: Quick = False,
     json: Json = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the figures.")] = Path("reproduced"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the figures.")] = Path("reproduction"),
 ) -> None:
     """Re-create published figures; exit code 3 if a claim does not hold."""
-    _run_all("reproduce", name, json, lambda run, path: run(quick=quick, json_path=path, out=out))
+    _run_all("reproduce", name, lambda each, run: run(quick=quick, json_path=json, out=out / each), json)
 
 
-def _run_all(
-    package: str, name: str | None, json: Path | None, call: Callable[[Callable[..., int], Path | None], int]
-) -> None:
+def _run_all(package: str, name: str | None, call: Callable[[str, Callable[..., int]], int], json: Path | None) -> None:
     names = _names(package)
     if name is not None and name not in names:
         raise QueryError(f"there is no {name!r} among the {NOUNS[package]}", hint=suggest(name, names, NOUNS[package]))
     chosen = names if name is None else [name]
     if json is not None and len(chosen) > 1:
         raise QueryError(f"one file cannot hold the figures of {len(chosen)} {NOUNS[package]}", hint="name one of them")
-    codes = [call(import_module(f"anabranch.{package}.{each}").main, json) for each in chosen]
+    codes = [call(each, import_module(f"anabranch.{package}.{each}").main) for each in chosen]
     raise typer.Exit(max(codes, default=0))
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from anabranch.measure import exit_code, table, write_json
 from anabranch.reproduce.thesis import adaptivity, breakdown, convergence, examples, overhead, rates
+from anabranch.reproduce.thesis.claims import CLAIMS
 from anabranch.reproduce.thesis.exhibit import Exhibit
 from anabranch.reproduce.thesis.page import write_page
 from anabranch.reproduce.thesis.summary import summary
 
-GROUPS = (convergence, rates, overhead, adaptivity, breakdown, examples)
+GROUPS = (rates, overhead, convergence, breakdown, adaptivity, examples)
 FOLDER = Path("reproduction/filters")
 PROCESSES = 2
 
@@ -26,7 +27,7 @@ def main(*, quick: bool, json_path: Path | None = None, out: Path = FOLDER) -> i
         for found in pool.map(partial(_experiment, quick), [group.__name__ for group in GROUPS]):
             print(table([bar for exhibit in found for bar in exhibit.bars]), end="\n\n", flush=True)
             exhibits += found
-    exhibits.append(summary(exhibits))
+    exhibits = sorted([*exhibits, summary(exhibits)], key=lambda exhibit: list(CLAIMS).index(exhibit.name))
     bars = [bar for exhibit in exhibits for bar in exhibit.bars]
     page = write_page(exhibits, out, quick=quick)
     if json_path is not None:

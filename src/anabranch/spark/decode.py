@@ -24,6 +24,9 @@ from anabranch.model.arrays import Mask, Rows
 
 Converter = Callable[[Any], Any]
 
+AS_IN_SPARK = {"date_as_object": True, "coerce_temporal_nanoseconds": True}
+"""How Spark turns Arrow arrays into the Series of a pandas UDF."""
+
 
 class Columns:
     """The columns of one chunk, decoded at most once per row.
@@ -64,7 +67,7 @@ class Columns:
         self._places[name] = places
 
     def spread(self, name: str, rows: Rows) -> pa.Array:
-        """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also where nobody asked for it."""
+        """A kept column over the whole chunk: its values at some rows, NULL elsewhere and where it was never computed."""
         if name not in self._places:
             return pa.nulls(self.length)
         places = np.full(self.length, -1, dtype=np.int64)
@@ -97,8 +100,8 @@ class Columns:
         """The column at some rows, as a pandas Series (a DataFrame for a struct), as in Spark's pandas UDFs."""
         array = self.array(name, rows)
         if pa.types.is_struct(array.type):
-            return pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]).to_pandas(date_as_object=True)
-        series = array.to_pandas(date_as_object=True)
+            return pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]).to_pandas(**AS_IN_SPARK)
+        series = array.to_pandas(**AS_IN_SPARK)
         if pa.types.is_timestamp(array.type) and array.type.tz:
             series = series.dt.tz_convert(self._time_zone).dt.tz_localize(None)
         return series

@@ -169,9 +169,13 @@ def _message(error: Exception) -> str:
 
 
 def _converted(values: Any, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_integer(kind):
-        return pa.array(values, from_pandas=hasattr(values, "dtype")).cast(kind)  # asked for directly, 1.5 becomes 1
-    return pa.array(values, type=kind, from_pandas=hasattr(values, "dtype"))
+    pandas_like = hasattr(values, "dtype")
+    if not pa.types.is_integer(kind):
+        return pa.array(values, type=kind, from_pandas=pandas_like)
+    found = pa.array(values, from_pandas=pandas_like)  # asked for integers at once, Arrow makes 1 of 1.5
+    if not (pa.types.is_integer(found.type) or pa.types.is_floating(found.type) or pa.types.is_null(found.type)):
+        raise TypeError(f"{found.type} values for {kind}")
+    return found.cast(kind)
 
 
 def _misfit(values: Any, kind: pa.DataType) -> str:

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.measure import at_least, at_most, informed
-from anabranch.model.arrays import BoolMatrix
-from anabranch.reproduce.thesis.exhibit import LABELS, Chart, Exhibit, Series, interval
-from anabranch.reproduce.thesis.running import OURS, Setting, Spent, mean
-from anabranch.reproduce.thesis.workload import Workload, spread
+from anabranch.reproduce.thesis.exhibit import Exhibit, rate_chart
+from anabranch.reproduce.thesis.running import OURS, Measured, Setting, means, ratio
+from anabranch.reproduce.thesis.workload import DEFAULT_GROUP, Workload, spread
 
 POLICIES = ("agreedy", "independent", OURS)
 PROFILES = 1000
@@ -47,8 +46,7 @@ class Plan:
     repetitions: int = 8
 
 
-QUICK = Plan((2, 4, 8, 12), (0.1, 0.3, 0.5, 0.7, 0.9), (1, 2, 3, 5, 6, 8), 60_000, 80_000, repetitions=2)
-Measured = dict[str, list[Spent]]
+QUICK = Plan((2, 4, 8, 12), (0.1, 0.3, 0.5, 0.7, 0.9), (1, 2, 3, 5, 6, 8), 60_000, 80_000, repetitions=3)
 
 
 def exhibits(*, quick: bool) -> list[Exhibit]:
@@ -59,13 +57,13 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
 
 def converged(work: Workload, plan: Plan) -> Measured:
     """Each policy's cost of a tuple, per repetition."""
-    found: Measured = {}
+    found, end = Measured(), plan.before + plan.measured
     for repetition in range(plan.repetitions):
         rng = np.random.default_rng([SEED, repetition])
         columns = rng.permutation(work.filters)
-        end = plan.before + plan.measured
         passes, earlier = work.draw(end, rng)[:, columns], work.draw(PROFILES, rng)[:, columns]
-        setting = Setting(np.ones(work.filters), learned=_profiles(earlier), chunk=CHUNK, seed=repetition)
+        learned = ~earlier[~earlier.all(axis=1)]
+        setting = Setting(np.ones(work.filters), learned=learned, chunk=CHUNK, seed=repetition)
         for name in POLICIES:
             found.setdefault(name, []).append(setting.run(name, passes).between(plan.before, end))
         if work.filters <= MOST_SEARCHED:
@@ -76,37 +74,29 @@ def converged(work: Workload, plan: Plan) -> Measured:
 def by_filters(plan: Plan) -> Exhibit:
     """Figure 4.11."""
     equal = [converged(Workload(n), plan) for n in plan.filters]
-    apart = [
-        converged(Workload(n, selectivities=spread(-(-n // 2), low=0.4, high=0.6).tolist()), plan) for n in plan.filters
-    ]
-    total = [_ratio(m, "independent", "agreedy") for m in equal]
-    gain, chance = ([_ratio(m, "independent", "agreedy", "processing") for m in each] for each in (apart, equal))
-    near = [_ratio(m, "agreedy", "optimal", "processing") for m in equal if "optimal" in m]
-    most, span = plan.filters[-1], f"n = {plan.filters[0]} to {plan.filters[-1]}"
-    bars = [
-        at_most("4.11 A-Greedy / Independent, total cost, worst n", 1 / min(total), 1.01, f"{span}, all filters 50 %"),
-        at_most("4.11 A-Greedy / Optimal, processing, worst n <= 12", max(near), 1.05, "all filters 50 %"),
-        at_least(
-            "4.11 gap at largest n / gap at n = 4", (gain[-1] - 1) / (gain[1] - 1), 1.5, "groups 40-60 %, processing"
-        ),
-        informed("4.11 Independent / A-Greedy at largest n", gain[-1], f"groups 40-60 %, processing, n = {most}"),
-        informed("4.11 Independent / A-Greedy at largest n, all 50 %", chance[-1], "chance separates the partners"),
-        informed("4.11 auto / A-Greedy, total cost, worst n", max(_ratio(m, OURS, "agreedy") for m in equal), span),
-    ]
+    apart = [converged(_spread_out(n), plan) for n in plan.filters]
+    same, most = [means(measured) for measured in equal], plan.filters[-1]
+    gain = [ratio(means(measured), "independent", "agreedy", "processing") for measured in apart]
+    chance = [ratio(each, "independent", "agreedy", "processing") for each in same]
+    behind = max(ratio(each, "agreedy", "independent") for each in same)
+    near = max(ratio(each, "agreedy", "optimal", "processing") for each in same if "optimal" in each)
+    ours = max(ratio(each, OURS, "agreedy") for each in same)
     return Exhibit(
         "Figure 4.11",
-        "Number of filters, converged",
-        "A-Greedy faster than Independent throughout, the gap widens with n; near the optimum for small n, falling off "
-        "for larger n by its overhead.",
-        f"Independent / A-Greedy (processing) {gain[1]:.3f} at n = {plan.filters[1]}, {gain[-1]:.3f} at n = {most}; A-Greedy's order "
-        f"within {max(near) - 1:.1%} of the optimum; its profiling {mean(equal[-1]['agreedy']).overhead:.1%} at n = {most}.",
-        f"The gap levels off: few tuples get beyond the fifth filter. With exactly 50 % for all, Independent's order is "
-        f"left to chance, which separates partners more often the more filters there are: {max(chance):.3f} at most, "
-        f"{chance[-1]:.3f} at n = {most}.",
-        bars,
+        f"Independent / A-Greedy, processing: {gain[1]:.3f} at n = {plan.filters[1]}, {gain[-1]:.3f} at n = {most} "
+        f"with groups of 40-60 %; {chance[-1]:.3f} with 50 % for all, {max(chance):.3f} at most. A-Greedy's order is "
+        f"within {near - 1:.1%} of the optimum, its profiling {same[-1]['agreedy'].overhead:.1%} at n = {most}.",
         [
-            _rates("number of filters, 50 % each", plan.filters, equal),
-            _rates("number of filters, groups 40-60 %", plan.filters, apart),
+            at_most("4.11 A-Greedy / Independent, total, worst n", behind, 1.01, f"50 %, n = 2 to {most}"),
+            at_most("4.11 A-Greedy / Optimal, processing, worst n", near, 1.05, f"50 %, n <= {MOST_SEARCHED}"),
+            at_least("4.11 gap at largest n / gap at n = 4", (gain[-1] - 1) / (gain[1] - 1), 1.5, "groups 40-60 %"),
+            informed("4.11 Independent / A-Greedy, processing", gain[-1], f"groups 40-60 %, n = {most}"),
+            informed("4.11 Independent / A-Greedy, processing, 50 %", chance[-1], f"by chance, n = {most}"),
+            informed("4.11 auto / A-Greedy, total, worst n", ours, f"50 %, n = 2 to {most}"),
+        ],
+        [
+            rate_chart("number of filters, 50 % each", plan.filters, equal),
+            rate_chart("number of filters, groups of 40-60 %", plan.filters, apart),
         ],
     )
 
@@ -114,77 +104,41 @@ def by_filters(plan: Plan) -> Exhibit:
 def by_selectivity(plan: Plan) -> Exhibit:
     """Figure 4.12."""
     found = [converged(Workload(8, selectivities=(s,)), plan) for s in plan.selectivities]
-    gain = [_ratio(m, "independent", "agreedy") for m in found]
-    orders = [_ratio(m, "agreedy", "independent", "processing") for m in found]
-    best = plan.selectivities[int(np.argmax(gain))]
-    bars = [
-        at_most("4.12 A-Greedy / Independent, processing, worst", max(orders), 1.02, "n = 8, selectivities 10-90 %"),
-        informed(
-            "4.12 A-Greedy / Independent, total, worst", 1 / min(gain), "twice the profiling where nothing is to gain"
-        ),
-        at_least(
-            "4.12 best relative gain / gain at the ends",
-            max(gain) / max(gain[0], gain[-1]),
-            1.05,
-            f"best at {best:.0%}",
-        ),
-    ]
+    averages = [means(measured) for measured in found]
+    gain = [ratio(each, "independent", "agreedy") for each in averages]
+    order = max(ratio(each, "agreedy", "independent", "processing") for each in averages)
+    best, ends = plan.selectivities[int(np.argmax(gain))], max(gain[0], gain[-1])
     return Exhibit(
         "Figure 4.12",
-        "Selectivity, converged",
-        "The relative gain is best at intermediate selectivities: low ones drop nearly all tuples at the first filter, "
-        "high ones hardly any.",
-        f"Best at {best:.0%}: Independent / A-Greedy {max(gain):.3f}; {gain[0]:.3f} at 10 %, {gain[-1]:.3f} at 90 %.",
-        "At the ends A-Greedy is behind by its profiling: p = 0.01 against 0.005, on the same order. There the 80 % rule itself leaves "
-        "no correlation: independent filters of 10 or 90 % already agree on 82 %.",
-        bars,
-        [_rates("selectivity of each filter", plan.selectivities, found)],
+        f"Independent / A-Greedy: {max(gain):.3f} at {best:.0%}, {gain[0]:.3f} at 10 %, {gain[-1]:.3f} at 90 %.",
+        [
+            at_most("4.12 A-Greedy / Independent, processing, worst", order, 1.02, "selectivities 10-90 %"),
+            informed("4.12 A-Greedy / Independent, total, worst", 1 / min(gain), "twice the profiling"),
+            at_least("4.12 best relative gain / gain at the ends", max(gain) / ends, 1.05, f"best at {best:.0%}"),
+        ],
+        [rate_chart("selectivity of each filter", plan.selectivities, found)],
     )
 
 
 def by_correlation(plan: Plan, filters: int) -> Exhibit:
     """Figure 4.13 (3 filters) or 4.14 (8 filters)."""
-    name = "4.13" if filters == 3 else "4.14"
-    sizes = [g for g in plan.groups if g <= filters]
-    found = [converged(Workload(filters, group_filters=g), plan) for g in sizes]
-    gain = [_ratio(m, "independent", "agreedy") for m in found]
-    orders = [_ratio(m, "agreedy", "independent", "processing") for m in found]
+    number, sizes = {3: "4.13", 8: "4.14"}[filters], [size for size in plan.groups if size <= filters]
+    found = [converged(Workload(filters, group_filters=size), plan) for size in sizes]
+    averages = [means(measured) for measured in found]
+    gain = [ratio(each, "independent", "agreedy") for each in averages]
+    order = max(ratio(each, "agreedy", "independent", "processing") for each in averages)
     best = sizes[int(np.argmax(gain))]
-    bars = [
-        at_most(
-            f"{name} A-Greedy / Independent, processing, worst",
-            max(orders),
-            1.02,
-            f"n = {filters}, every correlation factor",
-        ),
-        at_least(f"{name} best gain / gain at factor 1", max(gain) / gain[0], 1.01, f"rises: best at factor {best}"),
-        at_least(f"{name} best gain / gain at factor n", max(gain) / gain[-1], 1.01, "and falls again"),
-    ]
     return Exhibit(
-        f"Figure {name}",
-        f"Correlation factor, {filters} filters, converged",
-        "The relative gain rises as filters become more correlated, and is smaller again when the factor is close to n.",
-        f"Independent / A-Greedy {gain[0]:.3f} at factor 1, {max(gain):.3f} at {best}, {gain[-1]:.3f} at {filters}.",
-        "Below 1 at both ends: the same order for both, and A-Greedy profiles twice as many tuples.",
-        bars,
-        [_rates("correlation factor", sizes, found)],
+        f"Figure {number}",
+        f"Independent / A-Greedy: {gain[0]:.3f} at factor 1, {max(gain):.3f} at {best}, {gain[-1]:.3f} at {filters}.",
+        [
+            at_most(f"{number} A-Greedy / Independent, processing, worst", order, 1.02, f"factors 1 to {filters}"),
+            at_least(f"{number} best gain / gain at factor 1", max(gain) / gain[0], 1.01, f"rises: best at {best}"),
+            at_least(f"{number} best gain / gain at factor n", max(gain) / gain[-1], 1.01, "and falls again"),
+        ],
+        [rate_chart("correlation factor", sizes, found)],
     )
 
 
-def _profiles(passes: BoolMatrix) -> BoolMatrix:
-    drops = ~passes
-    return drops[drops.any(axis=1)]
-
-
-def _ratio(measured: Measured, above: str, below: str, what: str = "total") -> float:
-    top, bottom = mean(measured[above]), mean(measured[below])
-    return float(getattr(top, what) / getattr(bottom, what))
-
-
-def _rates(x_label: str, x: Sequence[float], found: Sequence[Measured]) -> Chart:
-    series = []
-    for name in ("optimal", *POLICIES):
-        rates = [[1000 / s.total for s in m.get(name, [])] for m in found]
-        values = [float(np.mean(r)) if r else float("nan") for r in rates]
-        series.append(Series(LABELS[name], values, [interval(r) for r in rates]))
-    return Chart(x_label, "tuples per 1000 evaluations", x, series)
+def _spread_out(filters: int) -> Workload:
+    return Workload(filters, selectivities=spread(-(-filters // DEFAULT_GROUP), low=0.4, high=0.6).tolist())

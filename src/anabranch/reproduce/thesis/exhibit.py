@@ -1,4 +1,4 @@
-"""What a reproduction shows of one figure or table: the paper's claim, ours, why they differ, bars and a chart."""
+"""What a reproduction shows of one figure or table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 
 from anabranch.measure import Bar
+from anabranch.reproduce.thesis.claims import CLAIMS, Claim
+from anabranch.reproduce.thesis.running import Measured
 
 LABELS = {
     "optimal": "Optimal",
@@ -56,26 +58,31 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One figure or table of the thesis, re-created; `facts` are numbers per policy that the summary needs."""
+    """One figure or table of the thesis, re-created: what we found, the claims as bars, and how to show it.
+
+    `facts` are numbers per policy that the summary needs.
+    """
 
     name: str
-    title: str
-    paper: str
     ours: str
-    why: str
     bars: Sequence[Bar] = ()
     charts: Sequence[Chart] = ()
     table: Sequence[Sequence[str]] = ()
     facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
+    def claim(self) -> Claim:
+        """What the paper says."""
+        return CLAIMS[self.name]
+
+    @property
     def slug(self) -> str:
         """The stem of its files.
 
-        >>> Exhibit("Figure 4.11", "", "", "", "").slug
-        'figure-4.11'
+        >>> Exhibit("Figure 4.16, timed", "").slug
+        'figure-4.16-timed'
         """
-        return self.name.lower().replace(" ", "-")
+        return self.name.lower().replace(" ", "-").replace(",", "")
 
 
 def interval(values: Sequence[float]) -> float:
@@ -88,3 +95,14 @@ def interval(values: Sequence[float]) -> float:
         return 0.0
     quantile = float(np.interp(len(values), STUDENT_VALUES, STUDENT_QUANTILES))
     return quantile * float(np.std(values, ddof=1)) / float(np.sqrt(len(values)))
+
+
+def rate_chart(x_label: str, x: Sequence[float], found: Sequence[Measured], *, log_x: bool = False) -> Chart:
+    """Tuples per 1000 units of cost, policy by policy, where they were measured."""
+    series = []
+    for name, label in LABELS.items():
+        rates = [[1000 / spent.total for spent in measured.get(name, [])] for measured in found]
+        if any(rates):
+            values = [float(np.mean(each)) if each else float("nan") for each in rates]
+            series.append(Series(label, values, [interval(each) for each in rates]))
+    return Chart(x_label, "tuples per 1000 units of cost", x, series, log_x=log_x)

@@ -36,8 +36,8 @@ def draw(exhibit: Exhibit, folder: Path) -> Path | None:
     axes = figure.subplots(1, len(exhibit.charts), squeeze=False, width_ratios=widths)[0]
     for place, chart in zip(axes, exhibit.charts, strict=True):
         _draw(chart, place)
-    figure.suptitle(f"{exhibit.name}: {exhibit.title}", fontsize=11)
-    path = folder / f"{exhibit.slug.replace(',', '')}.png"
+    figure.suptitle(f"{exhibit.name}: {exhibit.claim.title}", fontsize=11)
+    path = folder / f"{exhibit.slug}.png"
     figure.savefig(path)
     return path
 
@@ -92,7 +92,16 @@ def _marks(chart: Chart, place: Axes) -> None:
         named.add(mark.label)
         if mark.y is None:
             place.axvline(mark.x, color=PAPER_COLOUR, linestyle="--", linewidth=1.0)
-            place.annotate(mark.label, (mark.x, 0.97), xycoords=("data", "axes fraction"), color=PAPER_COLOUR, fontsize=8, rotation=90, ha="right", va="top")  # fmt: skip
+            place.annotate(
+                mark.label,
+                (mark.x, 0.97),
+                xycoords=("data", "axes fraction"),
+                color=PAPER_COLOUR,
+                fontsize=8,
+                rotation=90,
+                ha="left",
+                va="top",
+            )
         else:
             place.plot(
                 [mark.x],

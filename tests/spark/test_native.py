@@ -1,0 +1,228 @@
+"""Native predicates: ordered by a pilot sample where that pays and is allowed, and still plain Spark filters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.events import PilotDecided
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Bag = Callable[[DataFrame], Counter[str]]
+
+
+def slow() -> Column:
+    """Costly, and true nearly always."""
+    return F.regexp_replace(F.repeat("dst", 20), "([0-9]+)[.]([0-9]+)", "$2-$1").rlike("(0-7|7-0|[0-9]-){3,}")
+
+
+def order_of(f: ab.Filter, df: DataFrame) -> list[str]:
+    """Names in the order that `explain` gives, over all stages."""
+    lines = [line.split("order: ")[1].split("   (")[0] for line in f.explain(df).splitlines() if "order: " in line]
+    return [name for line in lines for name in line.split(" -> ")]
+
+
+def optimized(df: DataFrame) -> str:
+    return str(df._jdf.queryExecution().optimizedPlan().toString())
+
+
+def decisions(f: ab.Filter) -> list[PilotDecided]:
+    return [e for e in f.events() if isinstance(e, PilotDecided)]
+
+
+@pytest.mark.parametrize("policy", ["auto", "agreedy", "sweep", "independent", "localswaps", "exhaustive"])
+def test_the_pilot_puts_the_cheap_selective_predicate_first(rows: DataFrame, bag: Bag, policy: str) -> None:
+    f = ab.Filter(ab.predicate(slow(), name="slow"), ab.predicate(F.col("a") == 7, name="few"), policy=policy)
+    out = f.apply(rows)
+    assert order_of(f, rows) == ["few", "slow"]
+    assert f.report().order == ("few", "slow")
+    condition = optimized(out).split("Filter ")[1]
+    assert condition.index("= 7") < condition.index("RLIKE")
+    assert bag(out) == bag(rows.where(slow() & (F.col("a") == 7)))
+    (decided,) = decisions(f)
+    assert decided.before == ("slow", "few")
+    assert decided.after == ("few", "slow")
+    assert decided.sample_rows > 0
+
+
+def test_a_good_written_order_is_kept(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(F.col("a") == 7, name="few"), ab.predicate(slow(), name="slow"))
+    assert order_of(f, rows) == ["few", "slow"]
+    assert "as written; a pilot of" in f.explain(rows)
+
+
+def test_the_report_says_that_native_counts_are_of_a_sample(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(slow(), name="slow"), ab.predicate(F.col("a") == 7, name="few"))
+    f.apply(rows).count()
+    few = f.report().predicates[1]
+    assert (few.basis, few.executor, few.place) == ("sample", "catalyst", 1)
+    assert few.seen == decisions(f)[0].sample_rows
+    assert few.dropped == few.seen - (few.passed or 0)
+    assert few.cost_us is not None
+
+
+UNTRIED: dict[str, tuple[Callable[[DataFrame], tuple[DataFrame, list[Column]]], str]] = {
+    "comparisons": (
+        lambda df: (df, [F.col("b") < 0.9, F.col("a") == 7, F.col("text").isNotNull()]),
+        "all native predicates are trivial comparisons",
+    ),
+    "one": (lambda df: (df, [slow()]), "one native predicate has one order"),
+    "aggregate": (
+        lambda df: (df.groupBy("dst").agg(F.max("a").alias("a")), [slow(), F.col("a") == 97]),
+        "a sample would have to compute the input's aggregate first",
+    ),
+    "join": (
+        lambda df: (df.join(df.select("id", F.lit(1).alias("one")), "id"), [slow(), F.col("a") == 7]),
+        "a sample would have to compute the input's join first",
+    ),
+    "udf": (
+        lambda df: (df, [slow(), F.udf(lambda a: a == 7, "boolean")("a")]),
+        "a column expression holds a Python UDF",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNTRIED)
+def test_no_pilot_where_it_cannot_pay(rows: DataFrame, bag: Bag, spark: SparkSession, case: str) -> None:
+    df, terms = UNTRIED[case][0](rows)
+    group = f"no pilot for {case}"
+    spark.sparkContext.setJobGroup(group, group)
+    f = ab.Filter(*terms)
+    out = f.apply(df)
+    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) == [], "a plan is made without a job"
+    assert f"as written; {UNTRIED[case][1]}" in f.explain(df)
+    plain = df
+    for term in terms:
+        plain = plain.where(term)
+    assert bag(out) == bag(plain)
+
+
+def test_sources_still_see_the_filters(rows: DataFrame, tmp_path: Path, spark: SparkSession) -> None:
+    rows.write.parquet(str(tmp_path / "rows"))
+    stored = spark.read.parquet(str(tmp_path / "rows"))
+    out = ab.where(stored, slow(), F.col("a") == 7, ab.predicate(lambda b: b < 0.5, "b", name="python"))
+    plan = out._jdf.queryExecution().executedPlan().toString()
+    pushed = next(line for line in plan.splitlines() if "PushedFilters" in line)
+    assert "EqualTo(a,7)" in pushed
+    assert out.count() == rows.where("a = 7 and b < 0.5").count()
+
+
+# What must not move
+
+
+@pytest.fixture(scope="module")
+def risky(rows: DataFrame) -> DataFrame:
+    """`z` is zero on one row, far behind any sample, and `zero` on many."""
+    z = F.when(F.col("id") == 2990, 0).otherwise(F.col("id") % 100 + 1)
+    return rows.select("*", z.alias("z"), (F.col("id") % 3).alias("zero"))
+
+
+def test_what_may_fail_stays_behind_its_guards(risky: DataFrame, bag: Bag) -> None:
+    guard, division = F.col("z") != 0, F.lit(100) / F.col("z") > 60
+    f = ab.Filter(
+        ab.predicate(slow(), name="slow"), ab.predicate(guard, name="guard"), ab.predicate(division, name="division")
+    )
+    assert "guard always before division" in f.explain(risky)
+    order = order_of(f, risky)
+    assert order.index("guard") < order.index("division")
+    assert order.index("slow") < order.index("division")
+    assert bag(f.apply(risky)) == bag(risky.where(slow()).where(guard).where(division))
+
+
+def test_a_pilot_does_not_fail_where_the_query_would_not(risky: DataFrame, bag: Bag) -> None:
+    guard, division = F.col("zero") != 0, F.lit(100) / F.col("zero") > 60
+    out = ab.where(risky, guard, division, slow(), F.col("a") == 7)
+    assert bag(out) == bag(risky.where("zero = 1 and a = 7"))
+
+
+def test_a_python_guard_protects_a_native_predicate(risky: DataFrame, bag: Bag) -> None:
+    guard = ab.predicate(lambda zero: zero != 0, "zero", name="guard")
+    out = ab.where(risky, guard, F.lit(100) / F.col("zero") > 60, slow() & (F.lit(100) % F.col("zero") == 0))
+    assert bag(out) == bag(risky.where("zero = 1"))
+
+
+def test_outside_ansi_mode_division_cannot_fail(risky: DataFrame, settings_of: Callable[..., object]) -> None:
+    division = ab.predicate(F.lit(100) / F.col("zero") > 60, name="division")
+    f = ab.Filter(ab.predicate(slow(), name="slow"), division)
+    assert "always before" in f.explain(risky)
+    with settings_of(spark__sql__ansi__enabled=False):  # type: ignore[attr-defined]
+        free = ab.Filter(ab.predicate(slow(), name="slow"), division)
+        assert "always before" not in free.explain(risky)
+
+
+@pytest.mark.parametrize(
+    ("condition", "free"),
+    [
+        ("a / 2 > 3", True),
+        ("a % 0 = 1", False),
+        ("b + 1 > 3", True),
+        ("id + 1 > 3", False),
+        ("cast(text as int) > 3", False),
+        ("cast(id as string) = '3'", True),
+        ("cast(a as long) > 3", True),
+        ("cast(id as int) > 3", False),
+        ("list[1] > 3", False),
+        ("upper(text) like '%9'", True),
+        ("to_date(text) > date'2020-01-01'", False),
+    ],
+)
+def test_what_may_fail_is_told_apart(rows: DataFrame, condition: str, free: bool) -> None:
+    f = ab.Filter(ab.predicate(F.col("a") > 3, name="guard"), ab.predicate(F.expr(condition), name="it"))
+    assert ("guard always before it" not in f.explain(rows)) == free
+
+
+def test_a_declared_kind_is_believed(rows: DataFrame) -> None:
+    f = ab.Filter(
+        ab.predicate(F.col("a") > 3, name="guard"),
+        ab.predicate(F.col("id") + 1 > 3, name="sum", kind="pure"),
+        ab.predicate(F.col("b") < 0.5, name="volatile", kind="volatile"),
+        F.col("dst") == "x",
+    )
+    told = f.explain(rows)
+    assert "guard always before sum" not in told
+    assert "guard always before volatile" in told
+    assert "sum always before volatile" in told
+
+
+def test_random_columns_are_barriers(rows: DataFrame) -> None:
+    seen = ab.Filter(
+        ab.predicate(slow(), name="slow"),
+        ab.predicate(F.rand(3) < 0.5, name="coin"),
+        ab.predicate(F.col("a") == 7, name="few"),
+    )
+    assert order_of(seen, rows) == ["slow", "coin", "few"]
+    plain = rows.where(slow()).where(F.rand(3) < 0.5).where("a = 7")
+    assert sorted(r.id for r in seen.apply(rows).collect()) == sorted(r.id for r in plain.collect())
+
+
+def test_columns_bound_to_their_dataframe_work(rows: DataFrame, bag: Bag) -> None:
+    few = ab.predicate(rows["a"] == 7, name="few")
+    f = ab.Filter(ab.predicate(F.length(F.repeat(rows["dst"], 500)).cast("string").rlike("0$"), name="slow"), few)
+    out = f.apply(rows)
+    assert "pilot of" in f.explain(rows)
+    assert bag(out) == bag(rows.where("a = 7"))
+    mixed = ab.where(rows, ab.predicate(lambda a: a == 7, "a", name="p"), rows["b"] < 0.5)
+    assert bag(mixed) == bag(rows.where("a = 7 and b < 0.5"))
+
+
+def test_columns_with_odd_names_are_sampled(rows: DataFrame) -> None:
+    odd = rows.withColumnRenamed("a", "a.b c").withColumnRenamed("dst", "d`t")
+    terms = [F.col("`d``t`").rlike("(1|2|3)[.]0[.]7"), F.col("`a.b c`") == 7]
+    f = ab.Filter(*terms)
+    assert "pilot of" in f.explain(odd)
+    assert f.apply(odd).count() == odd.where(terms[0] & terms[1]).count()
+
+
+def test_the_same_expression_twice_gets_two_names(rows: DataFrame) -> None:
+    f = ab.Filter(F.col("a") > 3, F.col("a") > 3)
+    assert len({p.name for p in f.predicates}) == 2
+    assert f.apply(rows).count() == rows.where("a > 3").count()

@@ -1,0 +1,300 @@
+"""The report: counts that add up, count every row once in spite of retries and restarts, and read well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.errors import QueryError
+from anabranch.events import EffortChanged, PilotDecided, Reordered, Started
+from anabranch.ordering import POLICIES
+from anabranch.ordering.base import Seed
+from anabranch.ordering.pipeline import Tally
+from anabranch.spark import ledger as ledgers
+from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EAGER = ab.OrderingConfig(profile_probability=1.0, window_tuples=100, minimum_profiles=10)
+
+
+def even(id: int) -> bool:
+    return id % 2 == 0
+
+
+def few(a: pd.Series) -> pd.Series:
+    return a < 10
+
+
+def inverse(a: int) -> bool:
+    return 100 / a > 2
+
+
+def filter_of_three(**options: Any) -> ab.Filter:
+    return ab.Filter(
+        ab.predicate(even, "id", name="even"),
+        ab.predicate(few, "a", name="few"),
+        ab.predicate(inverse, "a", name="inverse"),
+        on_error="quarantine",
+        **options,
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_counts_add_up(rows: DataFrame, policy: str) -> None:
+    f = filter_of_three(policy=policy, config=EAGER)
+    passed = f.apply(rows).count()
+    report, total = f.report(), rows.count()
+    lines = {p.predicate: p for p in report.predicates}
+    assert report.rows == total
+    assert sorted(report.order) == sorted(lines)
+    assert sorted(p.place for p in report.predicates) == [1, 2, 3]
+    for line in report.predicates:
+        assert line.seen is not None
+        assert line.calls is not None
+        assert (line.passed or 0) + (line.dropped or 0) + (line.errors or 0) == line.seen <= line.calls <= total
+        assert line.cost_us is not None
+    aside = rows.where("id % 2 = 0 and a = 0").count()
+    assert sum(line.dropped or 0 for line in report.predicates) == total - passed - aside
+    assert (lines["inverse"].errors or 0) >= aside > 0
+    assert report.evaluations == sum(p.calls or 0 for p in report.predicates)
+    if policy == "fixed":
+        assert [p.seen for p in report.predicates] == [
+            total,
+            rows.where("id % 2 = 0").count(),
+            rows.where("id % 2 = 0 and a < 10").count(),
+        ]
+        assert report.evaluations == report.evaluations_written
+        assert report.profiling_share == 0
+
+
+def test_what_the_written_order_would_have_cost(rows: DataFrame) -> None:
+    f = ab.Filter(
+        ab.predicate(lambda id: id >= 0, "id", name="all"),
+        ab.predicate(even, "id", name="even"),
+        ab.predicate(lambda id: id % 50 == 3, "id", name="none"),
+        policy="agreedy",
+        config=EAGER,
+    )
+    f.apply(rows.coalesce(1)).count()
+    report = f.report()
+    written = sum([rows.count(), rows.count(), rows.where("id % 2 = 0").count()])
+    assert report.evaluations_written == pytest.approx(written)
+    assert report.evaluations_saved == pytest.approx(written - report.evaluations)
+    assert report.order[0] == "none"
+
+
+def test_a_second_pass_counts_again_and_quarantined_does_not(rows: DataFrame) -> None:
+    f = filter_of_three()
+    out = f.apply(rows)
+    out.count()
+    f.quarantined().count()
+    assert f.report().rows == rows.count()
+    out.count()
+    f.apply(rows).count()
+    assert f.report().rows == 3 * rows.count()
+
+
+def test_stages_are_counted_apart(rows: DataFrame) -> None:
+    f = ab.Filter(
+        ab.predicate(even, "id", name="even"), F.rand(1) > -1, ab.predicate(few, "a", name="few"), F.col("b") < 0.5
+    )
+    f.apply(rows).count()
+    lines = {p.predicate: p for p in f.report().predicates}
+    reached = rows.where("id % 2 = 0").count()
+    assert lines["even"].seen == f.report().rows
+    assert lines["even"].passed == reached
+    assert lines["few"].seen == rows.where("id % 2 = 0 and b < 0.5").count()
+
+
+def test_a_report_before_anything_ran() -> None:
+    report = filter_of_three().report()
+    assert [p.basis for p in report.predicates] == ["not run yet"] * 3
+    assert report.order == ("even", "few", "inverse")
+    assert report.evaluations_saved is None
+    assert "not run yet" in str(report)
+
+
+def test_reports_read_well(rows: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    f = filter_of_three(policy="fixed")
+    f.apply(rows).count()
+    f.report().show()
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == "predicate place seen passed dropped errors calls cost us basis".split()
+    assert printed[2].split()[:7] == ["even", "1", "3,000", "1,500", "1,500", "0", "3,000"]
+    assert printed[-1].startswith("policy fixed, 3,000 rows, ")
+    table = f.report().to_pandas()
+    assert {"predicate", "seen", "passed", "dropped", "errors", "calls", "cost_us"} <= set(table.columns)
+    assert table.predicate.tolist() == ["even", "few", "inverse"]
+
+
+# Restarts
+
+
+def test_a_second_filter_on_the_same_state_goes_on(rows: DataFrame, tmp_path: Path) -> None:
+    first = filter_of_three(state=tmp_path / "state", policy="agreedy", config=EAGER)
+    first.apply(rows).count()
+    before = first.report()
+    second = filter_of_three(state=tmp_path / "state", policy="agreedy", config=EAGER)
+    known = second.report()
+    assert known.predicates == before.predicates
+    assert known.order == before.order
+    assert second.events() == first.events()
+    second.apply(rows).count()
+    after = second.report()
+    assert after.rows == 2 * rows.count()
+    assert sum(p.dropped or 0 for p in after.predicates) == 2 * sum(p.dropped or 0 for p in before.predicates)
+    assert [e.learned for e in second.events() if isinstance(e, Started)][-1]
+
+
+def test_the_state_of_another_filter_is_refused(tmp_path: Path) -> None:
+    filter_of_three(state=tmp_path).report()
+    with pytest.raises(QueryError) as caught:
+        ab.Filter(ab.predicate(even, "id", name="other"), state=tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}/filter.json holds the state of another filter (version 1, predicates even, few, inverse)\n"
+        "  hint: choose another state folder, or delete this one to start anew"
+    )
+    (tmp_path / "filter.json").write_text("{broken")
+    with pytest.raises(QueryError, match="is not the state of a filter"):
+        filter_of_three(state=tmp_path)
+
+
+PROGRAM = '''
+"""A filter whose predicates kill their worker once and raise once; prints what came out and what was counted."""
+import json, os, pathlib, sys
+import anabranch as ab
+
+folder = pathlib.Path(sys.argv[1])
+spark = ab.local_session("retries", 2, **{"spark.master": "local[2,4]"})
+
+
+def first_time(name):
+    try:
+        (folder / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def deadly(id):
+    if id == 700 and first_time("died"):
+        os._exit(1)
+    return id % 2 == 0
+
+
+def raising(id):
+    if id == 1500 and first_time("raised"):
+        raise RuntimeError("only once")
+    return id % 3 == 0
+
+
+f = ab.Filter(ab.predicate(deadly, "id"), ab.predicate(raising, "id"), state=folder / "state")
+found = sorted(row.id for row in f.apply(spark.range(0, 2000, 1, 4)).collect())
+report = f.report()
+counts = {name: [getattr(p, name) for p in report.predicates] for name in ("dropped", "errors")}
+print(json.dumps({"found": found, "rows": report.rows, **counts}))
+'''
+
+
+def test_retried_tasks_and_new_processes_count_each_row_once(tmp_path: Path) -> None:
+    wanted = list(range(0, 2000, 6))
+    for times in (1, 2):
+        program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ))
+        assert done.returncode == 0, done.stderr[-3000:]
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told["found"] == wanted
+        assert (tmp_path / "died").exists()
+        assert (tmp_path / "raised").exists()
+        assert told["rows"] == times * 2000, "a new process goes on counting"
+        assert sum(told["dropped"]) == times * (2000 - len(wanted))
+        assert told["errors"] == [0, 0]
+
+
+# The ledger by itself
+
+
+def record(rows: int, *, stage: int = 0, partition: int = 0, job: str = "", run: str = "r") -> TaskRecord:
+    tally = Tally.empty(2)
+    tally.rows = rows
+    tally.seen += rows
+    return TaskRecord(TaskKey(job, run, stage, partition), (0, 1), tally)
+
+
+def total(ledger: Ledger) -> int:
+    return ledger.totals()[0, 1].rows
+
+
+def test_a_task_s_later_record_replaces_its_earlier_one() -> None:
+    ledger = Ledger(("p", "q"))
+    ledger.enter([record(10), record(10), record(5, partition=1), record(7, stage=1)])
+    assert total(ledger) == 22
+
+
+def test_a_replayed_micro_batch_replaces_the_run_before() -> None:
+    ledger = Ledger(("p", "q"))
+    ledger.enter([record(10, job="query/7", run="one", partition=i) for i in range(3)])
+    ledger.enter([record(15, job="query/7", run="two", stage=9, partition=i) for i in range(2)])
+    ledger.enter([record(1, job="query/8", run="two")])
+    assert total(ledger) == 31
+
+
+def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledgers, "RECENT_RECORDS", 10)
+    ledger = Ledger(("p", "q"))
+    for stage in range(100):
+        ledger.enter([record(3, stage=stage)])
+    assert total(ledger) == 300
+    assert len(ledger._recent) == 10
+
+
+def test_everything_comes_back_from_the_folder(tmp_path: Path) -> None:
+    ledger = Ledger(("p", "q"), tmp_path)
+    learned = Seed((1, 0), np.array([[True, False], [True, True]]), np.array([1e-6, np.nan]))
+    made = (
+        Started(0, "auto", ("p", "q"), False, 3),
+        Reordered(64, "auto", ("p", "q"), ("q", "p"), "rank", 3),
+        EffortChanged(64, "auto", "watching", 0.05, "calm", 3),
+        PilotDecided(0, "auto", ("p", "q"), ("q", "p"), 500, "pilot"),
+    )
+    task = record(10, job="query/7")
+    ledger.enter([TaskRecord(task.key, task.part, task.tally, made, learned)])
+    ledger.save()
+    again = Ledger(("p", "q"), tmp_path)
+    assert again.events() == made
+    assert total(again) == 10
+    seed = again.learned((0, 1))
+    assert seed is not None
+    assert seed.order == (1, 0)
+    assert seed.drops.tolist() == learned.drops.tolist()
+    assert np.array_equal(seed.costs, learned.costs, equal_nan=True)
+    again.enter([record(4, job="query/7", run="another")])
+    assert total(again) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["filter.json"]
+
+
+def test_events_reach_the_driver(rows: DataFrame, spark: SparkSession) -> None:
+    f = ab.Filter(
+        ab.predicate(even, "id", name="even"), ab.predicate(lambda a: a == 7, "a", name="one"), F.col("b") < 0.9
+    )
+    f.apply(rows.coalesce(1)).count()
+    kinds: list[Callable[..., Any]] = [type(e) for e in f.events()]
+    assert kinds[0] is PilotDecided
+    assert kinds[1] is Started
+    assert Reordered in kinds
+    assert EffortChanged in kinds
+    assert f.report().events == f.events()
