@@ -49,9 +49,13 @@ class OrderingConfig:
 
     @classmethod
     def for_policy(cls, policy: str) -> OrderingConfig:
-        """Table 4.1: the window of Sweep is shorter, Independent needs fewer profiles."""
+        """Table 4.1: the window of Sweep is shorter, Independent needs fewer profiles.
+
+        Sweep and LocalSwaps begin again with few tuples after every move, and 30 would let chance move filters.
+        """
         changes: dict[str, dict[str, float]] = {
-            "sweep": {"window_tuples": 500},
+            "sweep": {"window_tuples": 500, "minimum_profiles": 100},
+            "localswaps": {"minimum_profiles": 100},
             "independent": {"profile_probability": 0.005},
         }
         return replace(cls(), **changes.get(policy, {}))  # type: ignore[arg-type]

@@ -98,12 +98,13 @@ def test_a_filter_that_becomes_selective_behind_the_others_is_found_while_restin
     assert (2, 0, 1) in stream.flow(60)
 
 
-def test_noise_alone_changes_nothing() -> None:
-    """Rates that stay the same send it back to learning hardly ever, and never far from the best order."""
+def test_noise_alone_costs_little() -> None:
+    """Filters that are all alike give no reason to work: false alarms are rare, and soon over."""
     stream = Stream(0.5, 0.5, 0.5)
+    stream.flow(50)
+    stream.calls = stream.needed = 0
     stream.flow(400)
-    returns = sum(a != "learning" and b == "learning" for a, b in zip(stream.modes, stream.modes[1:], strict=False))
-    assert returns <= 2
+    assert stream.overhead() < 0.02
 
 
 def test_constraints_hold_in_every_mode() -> None:

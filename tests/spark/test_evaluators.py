@@ -169,6 +169,18 @@ def test_scalar_functions_are_called_once_per_row_even_if_some_fail() -> None:
     assert sorted(verdict.failures or {}) == [1, 3]
 
 
+def test_what_must_not_be_repeated_fails_as_a_whole() -> None:
+    called = []
+
+    def noting(a: pa.Array) -> pa.Array:
+        called.append(len(a))
+        raise ValueError("one of these")
+
+    verdict = Evaluator("it", noting, ("a",), "arrow", BOOLEAN, repeatable=False)(columns(), rows(0, 1, 2))
+    assert called == [3]
+    assert verdict.failures == dict.fromkeys(range(3), "ValueError: one of these")
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_scalar_functions_of_no_or_two_columns(count: int) -> None:
     names = ("a", "b")[:count]

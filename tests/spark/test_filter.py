@@ -320,6 +320,21 @@ def test_a_volatile_predicate_sees_exactly_the_rows_of_the_written_order(
     assert sorted(noted()) == sorted(r.id for r in rows.where("b < 0.7").collect())
 
 
+def test_a_volatile_batch_that_fails_is_not_tried_again(rows: DataFrame, spark: SparkSession) -> None:
+    called = spark.sparkContext.accumulator(0)
+
+    def effect(id: pd.Series) -> pd.Series:
+        called.add(len(id))
+        if (id == 700).any():
+            raise ValueError("no")
+        return id >= 0
+
+    f = ab.Filter(ab.predicate(effect, "id", kind="volatile"), on_error="quarantine")
+    passed = f.apply(rows).count()
+    assert called.value == rows.count()
+    assert passed + f.quarantined().count() == rows.count()
+
+
 def test_a_pinned_predicate_stays_where_it_is_written(rows: DataFrame) -> None:
     f = ab.Filter(
         ab.predicate(lambda a: True, "a", name="useless", pinned=True),
@@ -469,3 +484,31 @@ def test_wrong_answers_are_errors_of_the_data(rows: DataFrame) -> None:
     assert issubclass(DataError, ab.AnabranchError)
     with pytest.raises(Exception, match="predicate 'text' returned str, expected bool"):
         ab.where(rows, ab.predicate(lambda dst: dst, "dst", name="text")).count()
+
+
+@pytest.fixture
+def spark_4_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the way of Spark 4.0, which has no Arrow UDFs."""
+    monkeypatch.delattr("pyspark.sql.functions.arrow_udf", raising=False)
+
+
+@pytest.mark.usefixtures("spark_4_0")
+def test_without_arrow_udfs_the_rows_are_the_same(rows: DataFrame, bag: Bag, expected: Counter[str]) -> None:
+    out = ab.where(rows, *every_kind())
+    assert "mapInArrow" in plan_text(out).replace("MapInArrow", "mapInArrow")
+    assert out.schema == rows.schema
+    assert bag(out) == expected
+
+
+@pytest.mark.usefixtures("spark_4_0")
+def test_without_arrow_udfs_kept_and_undecided_rows_are_the_same(spark: SparkSession) -> None:
+    df = spark.range(300).select(F.col("id").alias("n.n"), F.lit(1).alias("t"), F.lit(2).alias("t"))
+    kept = ab.predicate(lambda n: n % 7, "n.n", returns="long", keep="rest", test=lambda r: 6 / (r - 1) > 2, name="p")
+    f = ab.Filter(kept, ab.predicate(lambda n: n < 100, "n.n", name="low"), on_error="quarantine")
+    out = f.apply(df)
+    assert out.columns == ["n.n", "t", "t", "rest"]
+    assert sorted(tuple(r) for r in out.collect()) == [(n, 1, 2, n % 7) for n in range(100) if n % 7 in (2, 3)]
+    aside = f.quarantined()
+    assert aside.columns == ["n.n", "t", "t", "_predicate", "_error"]
+    assert sorted(tuple(r)[:4] for r in aside.collect()) == [(n, 1, 2, "p") for n in range(100) if n % 7 == 1]
+    assert f.report().rows == 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import anabranch as ab
 from anabranch.benches import native, real
-from anabranch.benches.harness import Build, answer, race
+from anabranch.benches.harness import Contender, Race, answer, race
 from anabranch.benches.workloads import (
     Workload,
     build,
@@ -26,6 +27,7 @@ from anabranch.spark.session import local_session
 
 COSTS, RATES = (10.0, 20.0, 30.0, 40.0, 50.0), (0.5, 0.3, 0.6, 0.2, 0.8)
 SEED = 20_260_000
+WARM_UP_ROWS = 500
 
 
 def main(*, quick: bool, json_path: Path | None = None) -> int:
@@ -46,20 +48,19 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Five predicates of 10 to 50 us."""
-    rows, rounds = (80_000, 3) if quick else (200_000, 7)
-    work = build("cost-selectivity", independent(rows, RATES, _rng()), COSTS, folder)
-    best = work.best_order()
-    found = race(
+    rows, rounds = (80_000, 2) if quick else (200_000, 7)
+    work = build(spark, "cost-selectivity", independent(rows, RATES, _rng()), COSTS, folder)
+    found = _race(
+        work,
         {
-            "ours": partial(work.adaptive, spark),
-            "best": partial(work.adaptive, spark, "fixed", best),
-            "plain": partial(work.plain, spark),
-            "chained": partial(work.chained, spark),
+            "ours": Workload.adaptive,
+            "plain": Workload.plain,
+            "chained": Workload.chained,
         },
         rounds=rounds,
     )
     still = _still(spark, folder, quick)
-    calls = _calls(spark, work)
+    calls = _calls(work)
     return [
         at_least(
             "cost x selectivity: plain Spark / ours", found.ratio("plain", "ours"), 3.0, found.describe("plain", "ours")
@@ -77,14 +78,15 @@ def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list
 
 
 def _still(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    rows, rounds = (100_000, 5) if quick else (300_000, 9)
-    work = build("still", independent(rows, RATES, _rng()), COSTS, folder)
+    rows, rounds = (100_000, 4) if quick else (300_000, 9)
+    work = build(spark, "still", independent(rows, RATES, _rng()), COSTS, folder)
     best = work.best_order()
-    found = race(
+    found = _race(
+        work,
         {
-            "ours": partial(work.adaptive, spark),
-            "best": partial(work.adaptive, spark, "fixed", best),
-            "best again": partial(work.adaptive, spark, "fixed", best),
+            "ours": Workload.adaptive,
+            "best": lambda w: w.adaptive("fixed", best),
+            "best again": lambda w: w.adaptive("fixed", best),
         },
         rounds=rounds,
     )
@@ -98,10 +100,11 @@ def _still(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def correlation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four predicates, equal each by itself."""
-    rows, rounds = (60_000, 3) if quick else (200_000, 7)
-    work = build("correlation", correlated(rows, _rng()), (20.0,) * 4, folder)
-    found = race(
-        {"ours": partial(work.adaptive, spark), "independent": partial(work.adaptive, spark, "independent")},
+    rows, rounds = (100_000, 2) if quick else (200_000, 7)
+    work = build(spark, "correlation", correlated(rows, _rng()), (20.0,) * 4, folder)
+    found = _race(
+        work,
+        {"ours": Workload.adaptive, "independent": lambda w: w.adaptive("independent")},
         rounds=rounds,
     )
     rates = ", ".join(f"{r:.2f}" for r in work.passes.mean(axis=0))
@@ -117,14 +120,15 @@ def correlation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Selectivities that change every 100,000 rows, or once at 10 % of the scan."""
-    rows, rounds, rates = (400_000 if quick else 800_000), (2 if quick else 5), (0.05, 0.9, 0.85, 0.8)
-    periodic = build("drift", rotating(rows, rates, 100_000, _rng()), (8.0,) * 4, folder)
-    early = build("flip", flipped(rows // 4, rates, 0.1, _rng()), (20.0,) * 4, folder)
+    rows, rounds, rates = (400_000 if quick else 800_000), (1 if quick else 5), (0.05, 0.9, 0.85, 0.8)
+    periodic = build(spark, "drift", rotating(rows, rates, 100_000, _rng()), (8.0,) * 4, folder)
+    early = build(spark, "flip", flipped(rows // 4, rates, 0.1, _rng()), (20.0,) * 4, folder)
     bars = []
     for work, bar in ((periodic, "drift every 100,000 rows"), (early, "drift at 10 % of the scan")):
         best = work.best_order()
-        found = race(
-            {"ours": partial(work.adaptive, spark), "best": partial(work.adaptive, spark, "fixed", best)},
+        found = _race(
+            work,
+            {"ours": Workload.adaptive, "best": partial(Workload.adaptive, policy="fixed", order=best)},
             rounds=rounds,
         )
         ratio, detail = found.ratio("best", "ours"), found.describe("best", "ours")
@@ -138,33 +142,30 @@ def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to gain: equal predicates, and a single one."""
-    rows, rounds = (60_000, 7) if quick else (200_000, 11)
-    equal = build("neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
-    single = build("single", independent(2 * rows, (0.5,), _rng()), (20.0,), folder)
+    rows, rounds = (50_000, 6) if quick else (200_000, 11)
+    equal = build(spark, "neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
+    single = build(spark, "single", independent(rows, (0.5,), _rng()), (20.0,), folder)
     bars = []
     for work, bar in ((equal, "neutral"), (single, "single predicate")):
-        found = race(
+        found = _race(
+            work,
             {
-                "ours": partial(work.adaptive, spark),
-                "fixed": partial(work.adaptive, spark, "fixed"),
-                "fixed again": partial(work.adaptive, spark, "fixed"),
+                "ours": Workload.adaptive,
+                "fixed": lambda w: w.adaptive("fixed"),
             },
             rounds=rounds,
         )
         bars.append(
             at_most(f"{bar}: ours / fixed order", found.ratio("ours", "fixed"), 1.02, found.describe("ours", "fixed"))
         )
-        bars.append(
-            informed(f"{bar}: A/A control", found.ratio("fixed again", "fixed"), found.describe("fixed again", "fixed"))
-        )
     return bars
 
 
 def overhead(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Share of predicate time that A-Greedy spends on profiling and deciding (Table 4.2: 3.4 %)."""
-    work = build("overhead", grouped(80_000 if quick else 400_000, 8, _rng()), (20.0,) * 8, folder)
+    work = build(spark, "overhead", grouped(120_000 if quick else 400_000, 8, _rng()), (20.0,) * 8, folder)
     f = ab.Filter(*work.predicates(), policy="agreedy")
-    answer(f.apply(work.read(spark)))
+    answer(f.apply(work.read()))
     report = f.report()
     share = 100 * (report.profiling_share + report.deciding_share)
     detail = f"profiling {100 * report.profiling_share:.2f} %, deciding {100 * report.deciding_share:.2f} %"
@@ -175,15 +176,16 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Twelve predicates."""
     rng = _rng()
     rates, costs = rng.uniform(0.3, 0.95, 12).tolist(), rng.uniform(5, 30, 12).round().tolist()
-    work = build("width", independent(30_000 if quick else 150_000, rates, rng), costs, folder)
+    work = build(spark, "width", independent(20_000 if quick else 150_000, rates, rng), costs, folder)
     best = tuple(np.argsort(np.array(costs) / (1 - np.array(rates))).tolist())
-    found = race(
+    found = _race(
+        work,
         {
-            "ours": partial(work.adaptive, spark),
-            "best": partial(work.adaptive, spark, "fixed", best),
-            "plain": partial(work.plain, spark),
+            "ours": Workload.adaptive,
+            "best": lambda w: w.adaptive("fixed", best),
+            "plain": Workload.plain,
         },
-        rounds=2 if quick else 5,
+        rounds=1 if quick else 5,
     )
     return [
         informed("width 12: plain Spark / ours", found.ratio("plain", "ours"), found.describe("plain", "ours")),
@@ -193,21 +195,25 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def scale(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four times the rows: the cost per row stays flat."""
-    rows = 50_000 if quick else 200_000
-    small = build("scale-1", independent(rows, RATES, _rng()), COSTS, folder)
-    large = build("scale-4", independent(4 * rows, RATES, _rng()), COSTS, folder)
-    runs = [_timed(partial(work.adaptive, spark)) for work in (small, large, large, small)]
-    ratio = (runs[1] + runs[2]) / (runs[0] + runs[3]) / 4
-    return [at_most("rows x 4: cost per row", ratio, 1.1, f"{runs[0]:.2f} s and {runs[1]:.2f} s")]
+    rows = 40_000 if quick else 200_000
+    small = build(spark, "scale-1", independent(rows, RATES, _rng()), COSTS, folder)
+    large = build(spark, "scale-4", independent(4 * rows, RATES, _rng()), COSTS, folder)
+    seconds = {
+        w.name: _race(w, {"ours": Workload.adaptive}, rounds=2 if quick else 5).median("ours") for w in (small, large)
+    }
+    ratio = seconds[large.name] / seconds[small.name] / 4
+    return [
+        at_most("rows x 4: cost per row", ratio, 1.1, f"{seconds[small.name]:.2f} s and {seconds[large.name]:.2f} s")
+    ]
 
 
-def _timed(run: Build) -> float:
-    return race({"run": run}, rounds=1, warm_up=False).seconds["run"][0]
+def _race(work: Workload, contenders: Mapping[str, Contender[Workload]], *, rounds: int) -> Race:
+    return race(contenders, work, rounds=rounds, warm_up_on=work.first(WARM_UP_ROWS))
 
 
-def _calls(spark: SparkSession, work: Workload) -> int:
+def _calls(work: Workload) -> int:
     f = ab.Filter(*work.predicates())
-    answer(f.apply(work.read(spark)))
+    answer(f.apply(work.read()))
     return f.report().evaluations
 
 

@@ -10,13 +10,15 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.errors import InternalError
 
-Build = Callable[[], DataFrame]
+T = TypeVar("T")
+Contender = Callable[[T], DataFrame]
 Answer = tuple[int, int]
 
 
@@ -44,25 +46,25 @@ class Race:
         return ", ".join(f"{n} {self.median(n):.2f} s" for n in names) + f", {len(self.seconds[names[0]])} rounds"
 
 
-def race(contenders: Mapping[str, Build], *, rounds: int, warm_up: bool = True) -> Race:
-    """Run all contenders round by round, each round in another order; all must return the same bag of rows."""
+def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_on: T) -> Race:
+    """Run all contenders on the same input, each round in another order; all must return the same bag of rows.
+
+    A first run on a small input of the same shape lets Spark compile what it compiles once per query.
+    """
     result = Race({name: [] for name in contenders})
     names = list(contenders)
-    if warm_up:
-        for name in names:
-            answer(contenders[name]().limit(1000))
+    for name in names:
+        answer(contenders[name](warm_up_on))
     for number in range(rounds):
         turn = number % len(names)
-        for name in (names[turn:] + names[:turn])[:: 1 if number % 2 == 0 else -1]:
+        for name in names[turn:] + names[:turn]:
             began = time.perf_counter()
-            found = answer(contenders[name]())
+            found = answer(contenders[name](on))
             result.seconds[name].append(time.perf_counter() - began)
             if result.answer is None:
                 result.answer = found
             elif result.answer != found:
-                raise InternalError(
-                    f"{name} returned {found[0]} rows, or others of the same number, instead of {result.answer[0]}"
-                )
+                raise InternalError(f"{name} returned {found[0]} rows, or others, instead of {result.answer[0]}")
     return result
 
 

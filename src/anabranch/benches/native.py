@@ -27,18 +27,20 @@ USERS = ("anna", "bert", "carl", "dora", "emil", "fran", "gert", "hans")
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four regular expressions over log lines of some hundred characters."""
-    path = _write(spark, folder / "native", 600_000 if quick else 1_500_000)
+    path = _write(spark, folder / "native", 1_000_000 if quick else 2_000_000)
     orders = list(itertools.permutations(range(len(PATTERNS))))
-    sample = _write(spark, folder / "native-sample", 40_000)
+    sample = _write(spark, folder / "native-sample", 20_000)
     times = {order: _seconds(_fixed(spark, sample, order).count) for order in orders}
     best, worst = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
     found = race(
         {
-            "ours": lambda: ab.where(spark.read.parquet(str(path)), *(_term(i) for i in worst)),
-            "best": lambda: _fixed(spark, path, best),
-            "worst": lambda: _fixed(spark, path, worst),
+            "ours": lambda at: ab.where(spark.read.parquet(str(at)), *(_term(i) for i in worst)),
+            "best": lambda at: _fixed(spark, at, best),
+            "worst": lambda at: _fixed(spark, at, worst),
         },
-        rounds=2 if quick else 5,
+        path,
+        rounds=1 if quick else 5,
+        warm_up_on=sample,
     )
     return [
         at_least("native: worst order / ours", found.ratio("worst", "ours"), 2.0, found.describe("worst", "ours")),

@@ -9,7 +9,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 from anabranch.benches.harness import race
-from anabranch.benches.workloads import build
+from anabranch.benches.workloads import Workload, build
 from anabranch.measure import Bar, informed
 
 DATA = Path("../shared/data/kddcup99_10_percent.csv.gz")
@@ -31,7 +31,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     if not DATA.exists():
         print(f"real data: skipped, {DATA} is not there")
         return []
-    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS), nrows=150_000 if quick else None).rename(columns=FIELDS)
+    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS), nrows=40_000 if quick else None).rename(columns=FIELDS)
     passes = np.column_stack(
         [
             rows["src_bytes"] > 0,
@@ -41,15 +41,13 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             rows["dst_bytes"] < 5000,
         ]
     )
-    work = build("kdd", passes, COSTS, folder)
+    work = build(spark, "kdd", passes, COSTS, folder)
     best = work.best_order()
     found = race(
-        {
-            "ours": lambda: work.adaptive(spark),
-            "best": lambda: work.adaptive(spark, "fixed", best),
-            "plain": lambda: work.plain(spark),
-        },
+        {"ours": Workload.adaptive, "best": lambda w: w.adaptive("fixed", best), "plain": Workload.plain},
+        work,
         rounds=1 if quick else 5,
+        warm_up_on=work.first(500),
     )
     return [
         informed("KDD: plain Spark / ours", found.ratio("plain", "ours"), found.describe("plain", "ours")),

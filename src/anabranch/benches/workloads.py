@@ -36,44 +36,52 @@ class Workload:
         Cost of one call of each predicate.
     path
         Folder with the rows as Parquet files, in order.
+    spark
+        The session that reads them.
     """
 
     name: str
     passes: BoolMatrix
     microseconds: tuple[float, ...]
     path: Path
+    spark: SparkSession
 
     @property
     def width(self) -> int:
         """Number of predicates."""
         return len(self.microseconds)
 
-    def read(self, spark: SparkSession) -> DataFrame:
+    def read(self) -> DataFrame:
         """The rows."""
-        return spark.read.parquet(str(self.path))
+        return self.spark.read.parquet(str(self.path))
+
+    def first(self, rows: int) -> Workload:
+        """A workload of the same shape with the first rows only."""
+        name = f"{self.name}-{rows}"
+        return build(self.spark, name, self.passes[:rows], self.microseconds, self.path.parent)
 
     def predicates(self, order: Sequence[int] | None = None) -> list[Predicate]:
         """The predicates for Anabranch, as written or in another order."""
         order = range(self.width) if order is None else order
         return [ab.predicate(spinning(self.microseconds[i]), f"p{i}", name=f"p{i}") for i in order]
 
-    def plain(self, spark: SparkSession) -> DataFrame:
+    def plain(self) -> DataFrame:
         """Spark's own way: one filter of all Python UDFs."""
         condition: Column = F.lit(True)
         for i, cost in enumerate(self.microseconds):
             condition = condition & F.udf(spinning(cost), "boolean")(f"p{i}")
-        return self.read(spark).where(condition)
+        return self.read().where(condition)
 
-    def chained(self, spark: SparkSession) -> DataFrame:
+    def chained(self) -> DataFrame:
         """A chain of filters that Spark may not merge, as people write it to get short-circuiting."""
-        df = self.read(spark)
+        df = self.read()
         for i, cost in enumerate(self.microseconds):
             df = df.where(F.udf(spinning(cost), "boolean").asNondeterministic()(f"p{i}"))
         return df
 
-    def adaptive(self, spark: SparkSession, policy: str = "auto", order: Sequence[int] | None = None) -> DataFrame:
+    def adaptive(self, policy: str = "auto", order: Sequence[int] | None = None) -> DataFrame:
         """Anabranch."""
-        return ab.where(self.read(spark), *self.predicates(order), policy=policy)
+        return ab.where(self.read(), *self.predicates(order), policy=policy)
 
     def best_order(self) -> Order:
         """The cheapest single order for all rows, by the known outcomes."""
@@ -101,7 +109,7 @@ def spinning(microseconds: float) -> Callable[[bool], bool]:
     return spin
 
 
-def build(name: str, passes: BoolMatrix, microseconds: Sequence[float], folder: Path) -> Workload:
+def build(spark: SparkSession, name: str, passes: BoolMatrix, microseconds: Sequence[float], folder: Path) -> Workload:
     """Write a workload's rows, in order, as a few files of equal size."""
     path = folder / name
     path.mkdir(parents=True)
@@ -109,7 +117,7 @@ def build(name: str, passes: BoolMatrix, microseconds: Sequence[float], folder: 
     for number, part in enumerate(np.array_split(ids, FILES)):
         columns = {"id": part, **{f"p{i}": passes[part, i] for i in range(passes.shape[1])}}
         pq.write_table(pa.table(columns), path / f"part-{number:03d}.parquet")
-    return Workload(name, passes, tuple(microseconds), path)
+    return Workload(name, passes, tuple(microseconds), path, spark)
 
 
 def independent(rows: int, rates: Sequence[float], rng: np.random.Generator) -> BoolMatrix:

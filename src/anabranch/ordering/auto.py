@@ -133,7 +133,7 @@ class Auto(Reoptimizer):
     def _rest(self) -> None:
         nothing = np.zeros((0, self.filters), dtype=np.bool_)
         seed = Seed(self.order, nothing, np.zeros(self.filters))
-        self._sweeper = Sweep(self.filters, config=self.config, precedence=self.precedence, seed=seed)
+        self._sweeper = Sweep(self.filters, precedence=self.precedence, seed=seed)
         self._probability = RESTING_PROBABILITY
         self.mode, self.reason = "resting", "nothing changes"
 

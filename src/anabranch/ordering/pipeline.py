@@ -24,8 +24,8 @@ Thesis chapter 3 (figure 3.1) and section 4.3.1. p = `profile_probability`; a pr
 
 Differs from the paper
 ----------------------
-Decisions are made after a chunk, not after a tuple; a chunk starts small and grows while nothing changes, up to a fixed
-duration, so that costly filters are reconsidered as often as cheap ones. A row on which a filter fails is neither
+Decisions are made after a chunk, not after a tuple; chunks start small and grow up to a fixed duration, so that costly
+filters are reconsidered as often as cheap ones. A row on which a filter fails is neither
 passed nor dropped: the others still judge it, and the failure counts only if all of them accept it.
 """
 
@@ -45,7 +45,7 @@ FIRST_CHUNK_ROWS = 64
 CLOSE_LOOK_ROWS = 256
 CHUNK_GROWTH = 2
 LONGEST_CHUNK_ROWS = 16_384
-CHUNK_SECONDS = 0.1
+CHUNK_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,8 @@ class FilterPipeline:
 
     def _decide(self, run: _Run) -> None:
         began = self._clock()
-        before = self.reoptimizer.order
         drops = run.profile_tuples()
-        observation = Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began)
-        if self.reoptimizer.observe(observation) != before:
-            self._chunk = max(FIRST_CHUNK_ROWS, self._chunk // CHUNK_GROWTH**2)
+        self.reoptimizer.observe(Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began))
         if self.reoptimizer.profile_probability > run.probability:
             self._chunk = CLOSE_LOOK_ROWS
         if run.complete and len(drops):

@@ -32,8 +32,9 @@ def main(*, quick: bool, json_path: Path | None = None, out: Path = FOLDER) -> i
     page = write_page(exhibits, out, quick=quick)
     if json_path is not None:
         write_json(bars, json_path)
+    claims = [bar for bar in bars if bar.target != "-"]
     print(table(exhibits[-1].bars))
-    print(f"\n{sum(bar.holds for bar in bars)} of {len(bars)} hold; the figures are in {page}")
+    print(f"\n{sum(bar.holds for bar in claims)} of {len(claims)} claims hold; the figures are in {page}")
     return exit_code(bars)
 
 

@@ -67,7 +67,7 @@ class Columns:
         self._places[name] = places
 
     def spread(self, name: str, rows: Rows) -> pa.Array:
-        """A kept column over the whole chunk: its values at some rows, NULL elsewhere and where it was never computed."""
+        """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also if never computed."""
         if name not in self._places:
             return pa.nulls(self.length)
         places = np.full(self.length, -1, dtype=np.int64)

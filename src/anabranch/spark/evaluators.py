@@ -39,6 +39,9 @@ class Evaluator:
         Name of the column that the value becomes, if it is carried on.
     time_limit
         Seconds that one call on a chunk may take.
+    repeatable
+        Whether rows may be passed again to find those on which a vectorised call failed; a volatile predicate's may
+        not, so that all rows of the call count as failed.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Evaluator:
     test: Callable[[Any], Any] | None = None
     keep: str | None = None
     time_limit: float | None = None
+    repeatable: bool = True
 
     def __call__(self, columns: Columns, rows: Rows) -> Verdict:
         """Judge some rows of a chunk; a kept value is added to the chunk's columns."""
@@ -85,8 +89,9 @@ class Evaluator:
         except (DataError, ResourceError):
             raise
         except Exception as error:
-            if len(rows) == 1:
-                return pa.nulls(1, BOOLEAN), pa.nulls(1, self.value_type), {0: _message(error)}
+            if len(rows) == 1 or not self.repeatable:
+                failures = dict.fromkeys(range(len(rows)), _message(error))
+                return pa.nulls(len(rows), BOOLEAN), pa.nulls(len(rows), self.value_type), failures
         half = len(rows) // 2
         left, right = self._vectorised(columns, rows[:half]), self._vectorised(columns, rows[half:])
         failures = left[2] | {half + at: message for at, message in right[2].items()}

@@ -46,7 +46,7 @@ class Plan:
     repetitions: int = 8
 
 
-QUICK = Plan((2, 4, 8, 12), (0.1, 0.3, 0.5, 0.7, 0.9), (1, 2, 3, 5, 6, 8), 60_000, 80_000, repetitions=3)
+QUICK = Plan((2, 4, 8), (0.1, 0.5, 0.9), (1, 2, 3, 6, 8), before=40_000, measured=80_000, repetitions=3)
 
 
 def exhibits(*, quick: bool) -> list[Exhibit]:
@@ -113,7 +113,7 @@ def by_selectivity(plan: Plan) -> Exhibit:
         f"Independent / A-Greedy: {max(gain):.3f} at {best:.0%}, {gain[0]:.3f} at 10 %, {gain[-1]:.3f} at 90 %.",
         [
             at_most("4.12 A-Greedy / Independent, processing, worst", order, 1.02, "selectivities 10-90 %"),
-            informed("4.12 A-Greedy / Independent, total, worst", 1 / min(gain), "twice the profiling"),
+            at_most("4.12 A-Greedy / Independent, total, worst", 1 / min(gain), 1.02, "twice the profiling"),
             at_least("4.12 best relative gain / gain at the ends", max(gain) / ends, 1.05, f"best at {best:.0%}"),
         ],
         [rate_chart("selectivity of each filter", plan.selectivities, found)],

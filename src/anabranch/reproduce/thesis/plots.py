@@ -94,13 +94,12 @@ def _marks(chart: Chart, place: Axes) -> None:
             place.axvline(mark.x, color=PAPER_COLOUR, linestyle="--", linewidth=1.0)
             place.annotate(
                 mark.label,
-                (mark.x, 0.97),
+                (mark.x, 1.01),
                 xycoords=("data", "axes fraction"),
                 color=PAPER_COLOUR,
                 fontsize=8,
-                rotation=90,
-                ha="left",
-                va="top",
+                ha="center",
+                va="bottom",
             )
         else:
             place.plot(

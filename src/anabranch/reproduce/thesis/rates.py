@@ -53,7 +53,7 @@ class Plan:
     chunk: int = 500
 
 
-QUICK = Plan(periods=(OFTEN, RARELY), costs=(10, 100), tuples=500_000, changes=2, chunk=2500)
+QUICK = Plan(periods=(OFTEN, RARELY), costs=(10, 100), tuples=400_000, changes=1, chunk=2500)
 
 
 def exhibits(*, quick: bool) -> list[Exhibit]:
