@@ -104,7 +104,7 @@ def test_a_reproduction_gets_its_folder_as_well(tmp_path: Path, monkeypatch: pyt
     file = tmp_path / "figures.json"
     words = ["reproduce", "some_figures", "--json", str(file), "--out", "pictures"]
     assert CliRunner().invoke(app, words).exit_code == 3
-    assert json.loads(file.read_text()) == {"quick": False, "out": "pictures"}
+    assert json.loads(file.read_text()) == {"quick": False, "out": "pictures/some_figures"}
 
 
 def test_errors_without_a_hint_are_shown_too(

@@ -39,10 +39,10 @@ from anabranch.ordering.precedence import Precedence
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.ledger import Part, TaskKey, TaskRecord
+from anabranch.spark.names import column, unused_name
 
 REMEMBERED_FILTERS = 64
 PREDICATE_COLUMN, ERROR_COLUMN = "_predicate", "_error"
-JUDGED, ERROR = "__anabranch", "error"
 ERROR_TYPE = StructType([StructField(PREDICATE_COLUMN, StringType()), StructField(ERROR_COLUMN, StringType())])
 
 _learned: OrderedDict[str, FilterPipeline] = OrderedDict()
@@ -63,6 +63,7 @@ class FilterTask:
     precedence: Precedence
     unprofiled: frozenset[int]
     time_zone: str
+    application: str
     quarantine: bool = False
     seed: Seed | None = None
     ledger: Accumulator[Any] | None = None
@@ -72,7 +73,8 @@ class FilterTask:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         pipeline, decisions = self._pipeline(partition)
-        converters = {n: c for n, t in zip(self.columns, self.types, strict=True) if (c := converter(t))}
+        typed = [*zip(self.columns, self.types, strict=True), *self.kept]
+        converters = {name: found for name, kind in typed if (found := converter(kind))}
         finished = False
         try:
             for batch in batches:
@@ -82,7 +84,9 @@ class FilterTask:
             tally = pipeline.take_tally()
             if finished and self.ledger is not None:
                 learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.times.per_tuple())
-                self.ledger.add([TaskRecord(_task_key(context), self.part, tally, tuple(decisions), learned)])
+                self.ledger.add(
+                    [TaskRecord(_task_key(context, self.application), self.part, tally, tuple(decisions), learned)]
+                )
 
     def _pipeline(self, partition: int) -> tuple[FilterPipeline, list[events.Event]]:
         known = _learned.get(self.identity)
@@ -189,13 +193,13 @@ class Judged:
         return pa.array([None if p is None else {PREDICATE_COLUMN: p[0], ERROR_COLUMN: p[1]} for p in pairs], type=kind)
 
 
-def _task_key(context: TaskContext | None) -> TaskKey:
+def _task_key(context: TaskContext | None, application: str) -> TaskKey:
     if context is None:
-        return TaskKey("", "", 0, 0)
+        return TaskKey("", application, 0, 0)
     query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
     job = f"{query}/{batch}" if query and batch else ""
-    run = context.getLocalProperty("sql.streaming.runId") or ""
-    return TaskKey(job, run, context.stageId(), context.partitionId())
+    group = context.getLocalProperty("spark.jobGroup.id") if job else ""  # a streaming query sets it anew at each start
+    return TaskKey(job, f"{application}/{group}", context.stageId(), context.partitionId())
 
 
 def apply(df: DataFrame, task: FilterTask, *, quarantined: bool = False) -> DataFrame:
@@ -206,38 +210,39 @@ def apply(df: DataFrame, task: FilterTask, *, quarantined: bool = False) -> Data
 
 def _with_arrow_udf(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
     """Spark 4.1 and newer: only the columns that predicates read enter the worker."""
-    shape = StructType([StructField("keep", BooleanType()), *(StructField(n, t) for n, t in task.kept)])
+    kept = [f"kept{i}" for i in range(len(task.kept))]
+    shape = StructType([StructField("passed", BooleanType())])
+    for name, (_, kind) in zip(kept, task.kept, strict=True):
+        shape.add(name, kind)
     if task.quarantine:
-        shape.add(ERROR, ERROR_TYPE)
-    names = shape.fieldNames()
+        shape.add("error", ERROR_TYPE)
 
     def judge(batches: Iterator[Any]) -> Iterator[pa.Array]:
         for judged in task.run((b,) if isinstance(b, pa.Array) else b for b in batches):
             arrays = [pa.array(judged.mask), *judged.kept(), *([judged.errors()] if task.quarantine else [])]
-            yield pa.StructArray.from_arrays(arrays, names=names)
+            yield pa.StructArray.from_arrays(arrays, names=shape.fieldNames())
 
-    inputs = [F.col(name) for name in task.columns] or [F.lit(0)]
+    inputs = [column(df, name) for name in task.columns] or [F.lit(0)]
     batch_type: Any = pa.Array if len(inputs) == 1 else tuple[pa.Array, ...]
     judge.__annotations__ = {"batches": Iterator[batch_type], "return": Iterator[pa.Array]}
     udf = F.arrow_udf(judge, shape).asNondeterministic()  # type: ignore[attr-defined]
-    judged = df.withColumn(JUDGED, udf(*inputs))
+    verdict = unused_name(df, "__anabranch")
+    judged, fields = df.withColumn(verdict, udf(*inputs)), F.col(verdict)
     if quarantined:
-        wanted = judged.where(F.col(JUDGED)[ERROR].isNotNull())
-        added = {
-            PREDICATE_COLUMN: F.col(JUDGED)[ERROR][PREDICATE_COLUMN],
-            ERROR_COLUMN: F.col(JUDGED)[ERROR][ERROR_COLUMN],
-        }
-    else:
-        wanted = judged.where(F.col(JUDGED)["keep"])
-        added = {name: F.col(JUDGED)[name] for name, _ in task.kept}
-    return wanted.withColumns(added).drop(JUDGED) if added else wanted.drop(JUDGED)
+        error = fields["error"]
+        added = {name: error[name] for name in (PREDICATE_COLUMN, ERROR_COLUMN)}
+        return judged.where(error.isNotNull()).withColumns(added).drop(verdict)
+    passed = judged.where(fields["passed"])
+    for (name, _), field in zip(task.kept, kept, strict=True):
+        passed = passed.withColumn(name, fields[field])
+    return passed.drop(verdict)
 
 
 def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
     """Spark 4.0: all columns travel through the worker, and only rows that pass travel back."""
     added = [(PREDICATE_COLUMN, StringType()), (ERROR_COLUMN, StringType())] if quarantined else list(task.kept)
     shape = StructType([*df.schema.fields, *(StructField(n, t) for n, t in added)])
-    hidden = [f"{JUDGED}{i}" for i in range(len(task.columns))]
+    hidden = [unused_name(df, f"__anabranch{i}") for i in range(len(task.columns))]
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: deque[pa.RecordBatch] = deque()
@@ -245,7 +250,7 @@ def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> Da
         def inputs() -> Iterator[tuple[pa.Array, ...]]:
             for batch in batches:
                 held.append(batch)
-                arrays = tuple(batch.column(name) for name in hidden)
+                arrays = tuple(batch.columns[len(batch.columns) - len(hidden) :]) if hidden else ()
                 yield arrays or (pa.nulls(len(batch)),)
 
         for judged in task.run(inputs()):
@@ -255,7 +260,7 @@ def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> Da
             arrays = [*batch.columns[: len(batch.columns) - len(hidden)], *extra]
             yield pa.RecordBatch.from_arrays([a.take(rows) for a in arrays], names=shape.fieldNames())
 
-    wide = df.select("*", *(F.col(name).alias(h) for name, h in zip(task.columns, hidden, strict=True)))
+    wide = df.select("*", *(column(df, name).alias(h) for name, h in zip(task.columns, hidden, strict=True)))
     return wide.mapInArrow(judge, shape)
 
 

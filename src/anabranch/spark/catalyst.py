@@ -23,13 +23,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.model.predicates import Kind, NativePredicate
+from anabranch.spark.names import quoted
 
 PILOT_ROWS = 500
 TIMED_ROWS = 1000
@@ -105,7 +106,10 @@ def pilot(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
     wide = _wide_parts(df)
     if wide:
         return f"a sample would have to compute the input's {wide} first"
-    return _try_out(df, predicates)
+    try:
+        return _try_out(df, predicates)
+    except PySparkException as error:
+        return f"the sample could not be judged ({error.getCondition() or type(error).__name__})"
 
 
 def _try_out(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
@@ -117,9 +121,19 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | st
     terms = _terms(local, predicates)
     if terms is None:
         return "the predicates are bound to their DataFrame and cannot be tried on a sample"
+    terms = guarded(predicates, terms)
     rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(terms))).collect()
     drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
     return Pilot(drops, time_terms(df.sparkSession, sample, terms))
+
+
+def guarded(predicates: Sequence[NativePredicate], terms: Sequence[Column]) -> list[Column]:
+    """The terms, those that may fail only where the ones written before them hold; elsewhere they count as true."""
+    safe = list(terms)
+    for i, p in enumerate(predicates):
+        if p.kind == "fallible" and i:
+            safe[i] = F.when(reduce(lambda chain, term: chain & term, safe[:i]), terms[i]).otherwise(F.lit(True))
+    return safe
 
 
 def time_terms(spark: SparkSession, sample: pa.Table, terms: Sequence[Column]) -> Floats:
@@ -218,11 +232,6 @@ def _wide_parts(df: DataFrame) -> str:
     lines = df._jdf.queryExecution().optimizedPlan().toString().splitlines()
     heads = {re.sub(r"^[\s:+\-|~]*", "", line).split(" ", 1)[0].split("(")[0] for line in lines}
     return ", ".join(sorted(heads & WIDE_PLANS)).lower()
-
-
-def quoted(name: str) -> str:
-    """A column name that `F.col` takes literally, dots and all."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _explained(error: AnalysisException, predicate: NativePredicate, df: DataFrame) -> QueryError:

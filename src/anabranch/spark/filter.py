@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -112,18 +113,17 @@ class Filter:
             raise QueryError("this filter sets no rows aside", hint='make it with on_error="quarantine"')
         if df is None:
             raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
-        cut = stages(self._judged(df), strict=self.strict)
-        parts = [self._through(df, count=False, last=at) for at, s in enumerate(cut) if s.executor == "arrow"]
-        columns = [*df.columns, arrow.PREDICATE_COLUMN, arrow.ERROR_COLUMN]
-        out = [part.select(*(F.col(catalyst.quoted(c)) for c in columns)) for part in parts]
-        if not out:
+        kept: list[str] = []
+        parts: list[DataFrame] = []
+        for at, stage in enumerate(stages(self._judged(df), strict=self.strict)):
+            if stage.executor == "arrow":
+                parts.append(self._through(df, count=False, last=at).drop(*kept))
+                kept += [name for i in stage.members if (name := self.predicates[i].keeps)]
+        if not parts:
             raise QueryError(
                 "only Python predicates and look-ups can be set aside", hint="native predicates fail in Spark itself"
             )
-        union = out[0]
-        for part in out[1:]:
-            union = union.unionAll(part)
-        return union
+        return reduce(DataFrame.unionAll, parts)
 
     def foreach_batch(self, sink: Sink) -> Callable[[DataFrame, int], None]:
         """A function for `writeStream.foreachBatch` that filters each micro-batch and hands it to the sink.
@@ -228,6 +228,7 @@ class Filter:
             precedence=_acyclic(Precedence(len(members), edges), members),
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
             time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
+            application=df.sparkSession.sparkContext.applicationId,
             quarantine=self.on_error == "quarantine",
             seed=self._ledger.learned(stage.members),
             ledger=self._shared_ledger(df) if count else None,
@@ -248,7 +249,9 @@ class Filter:
         if p.flavour.endswith("_iterator"):
             function = Fed(function, one_column=len(p.columns) == 1)
         kind = BOOLEAN if p.returns is None else arrow.arrow_type(_data_type(p))
-        return Evaluator(p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit)
+        return Evaluator(
+            p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
+        )
 
 
 def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", **options: Any) -> DataFrame:

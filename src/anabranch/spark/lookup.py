@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from anabranch.errors import DataError, QueryError, ResourceError, UnknownColumn, suggest
 from anabranch.model.predicates import LookupPredicate
 from anabranch.model.prefixes import PrefixSet
-from anabranch.spark.catalyst import quoted
+from anabranch.spark.names import quoted
 
 LARGEST_TABLE_ROWS = 5_000_000
 LARGEST_TABLE_BYTES = 256 * 1024 * 1024

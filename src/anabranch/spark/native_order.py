@@ -16,6 +16,7 @@ from anabranch.ordering import Observation as Profile
 from anabranch.ordering import Seed, expected_cost, greedy_order, make, optimal_order
 from anabranch.ordering.precedence import Precedence
 from anabranch.spark import catalyst
+from anabranch.spark.names import quoted
 
 PROFILED_ROWS_PER_BATCH = 500
 HASH_BUCKETS = 1_000_000
@@ -38,7 +39,10 @@ class NativeOrder:
         self, predicates: Sequence[NativePredicate], precedence: Precedence, policy: str, config: OrderingConfig
     ) -> None:
         self.predicates, self.precedence = predicates, precedence
-        self._policy = make(policy, len(predicates), config=config, precedence=precedence)
+        # How much is profiled is settled here, so of `auto` only A-Greedy is left.
+        self._policy = make(
+            "agreedy" if policy == "auto" else policy, len(predicates), config=config, precedence=precedence
+        )
         self._config = config
         self._costs = np.full(len(predicates), np.nan)
         self._sampled = np.zeros(len(predicates), dtype=np.int64)
@@ -84,7 +88,7 @@ class NativeOrder:
         self._pending = None
         rows = [r for r in seen["profiles"] if r is not None]
         self._share = min(1.0, PROFILED_ROWS_PER_BATCH / max(1, seen["rows"]))
-        drops = np.array([[not passed for passed in r] for r in rows], dtype=np.bool_).reshape(len(rows), -1)
+        drops = np.array([[not passed for passed in r] for r in rows], dtype=np.bool_).reshape(len(rows), len(self.predicates))
         before = self.names()
         self._count(drops)
         if len(drops):
@@ -107,8 +111,9 @@ class NativeOrder:
 
     def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
         columns = list(dict.fromkeys(c for p in self.predicates for c in p.columns))
-        chosen = F.pmod(F.xxhash64(*(F.col(catalyst.quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
-        bits = F.struct(*(F.coalesce(p.column, F.lit(False)).alias(f"p{i}") for i, p in enumerate(self.predicates)))
+        chosen = F.pmod(F.xxhash64(*(F.col(quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
+        terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
+        bits = F.struct(*(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)))
         self._pending = Observation()
         profiles = F.collect_list(F.when(chosen < int(self._share * HASH_BUCKETS), bits))
         return df.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles.alias("profiles"))
