@@ -239,10 +239,14 @@ def _with_arrow_udf(df: DataFrame, task: FilterTask, quarantined: bool) -> DataF
 
 
 def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
-    """Spark 4.0: all columns travel through the worker, and only rows that pass travel back."""
-    added = [(PREDICATE_COLUMN, StringType()), (ERROR_COLUMN, StringType())] if quarantined else list(task.kept)
-    shape = StructType([*df.schema.fields, *(StructField(n, t) for n, t in added)])
-    hidden = [unused_name(df, f"__anabranch{i}") for i in range(len(task.columns))]
+    """Spark 4.0: all columns travel through the worker, and only rows that pass travel back.
+
+    Under way the columns are numbered, as `mapInArrow` takes neither dots in a name nor one name twice.
+    """
+    errors = [StructField(PREDICATE_COLUMN, StringType()), StructField(ERROR_COLUMN, StringType())]
+    fields = [*df.schema.fields, *(errors if quarantined else [StructField(n, t) for n, t in task.kept])]
+    shape = StructType([StructField(f"c{i}", f.dataType, f.nullable, f.metadata) for i, f in enumerate(fields)])
+    carried = len(df.columns)
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: deque[pa.RecordBatch] = deque()
@@ -250,18 +254,18 @@ def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> Da
         def inputs() -> Iterator[tuple[pa.Array, ...]]:
             for batch in batches:
                 held.append(batch)
-                arrays = tuple(batch.columns[len(batch.columns) - len(hidden) :]) if hidden else ()
-                yield arrays or (pa.nulls(len(batch)),)
+                yield tuple(batch.columns[carried:]) or (pa.nulls(len(batch)),)
 
         for judged in task.run(inputs()):
             batch = held.popleft()
             rows = pa.array(sorted(judged.failed) if quarantined else np.flatnonzero(judged.mask), type=pa.int64())
             extra = judged.errors().flatten() if quarantined else judged.kept()
-            arrays = [*batch.columns[: len(batch.columns) - len(hidden)], *extra]
+            arrays = [*batch.columns[:carried], *extra]
             yield pa.RecordBatch.from_arrays([a.take(rows) for a in arrays], names=shape.fieldNames())
 
-    wide = df.select("*", *(column(df, name).alias(h) for name, h in zip(task.columns, hidden, strict=True)))
-    return wide.mapInArrow(judge, shape)
+    wide = df.select("*", *(column(df, name) for name in task.columns))
+    numbered = wide.toDF(*(f"c{i}" for i in range(len(wide.columns))))
+    return numbered.mapInArrow(judge, shape).toDF(*(f.name for f in fields))
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -88,7 +88,9 @@ class NativeOrder:
         self._pending = None
         rows = [r for r in seen["profiles"] if r is not None]
         self._share = min(1.0, PROFILED_ROWS_PER_BATCH / max(1, seen["rows"]))
-        drops = np.array([[not passed for passed in r] for r in rows], dtype=np.bool_).reshape(len(rows), len(self.predicates))
+        drops = np.array([[not passed for passed in r] for r in rows], dtype=np.bool_).reshape(
+            len(rows), len(self.predicates)
+        )
         before = self.names()
         self._count(drops)
         if len(drops):
