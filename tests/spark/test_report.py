@@ -225,6 +225,12 @@ def test_retried_tasks_and_new_processes_count_each_row_once(tmp_path: Path) -> 
         assert told["errors"] == [0, 0]
 
 
+def test_a_filter_that_stands_twice_in_a_plan_counts_both(rows: DataFrame) -> None:
+    f = filter_of_three()
+    f.apply(rows).unionAll(f.apply(rows)).coalesce(1).count()
+    assert f.report().rows == 2 * rows.count()
+
+
 # The ledger by itself
 
 

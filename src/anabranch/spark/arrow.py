@@ -64,6 +64,7 @@ class FilterTask:
     unprofiled: frozenset[int]
     time_zone: str
     application: str
+    node: int = 0
     quarantine: bool = False
     seed: Seed | None = None
     ledger: Accumulator[Any] | None = None
@@ -85,7 +86,11 @@ class FilterTask:
             if finished and self.ledger is not None:
                 learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.times.per_tuple())
                 self.ledger.add(
-                    [TaskRecord(_task_key(context, self.application), self.part, tally, tuple(decisions), learned)]
+                    [
+                        TaskRecord(
+                            _task_key(context, self.application, self.node), self.part, tally, tuple(decisions), learned
+                        )
+                    ]
                 )
 
     def _pipeline(self, partition: int) -> tuple[FilterPipeline, list[events.Event]]:
@@ -193,13 +198,13 @@ class Judged:
         return pa.array([None if p is None else {PREDICATE_COLUMN: p[0], ERROR_COLUMN: p[1]} for p in pairs], type=kind)
 
 
-def _task_key(context: TaskContext | None, application: str) -> TaskKey:
+def _task_key(context: TaskContext | None, application: str, node: int) -> TaskKey:
     if context is None:
-        return TaskKey("", application, 0, 0)
+        return TaskKey("", application, 0, 0, node)
     query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
     job = f"{query}/{batch}" if query and batch else ""
     group = context.getLocalProperty("spark.jobGroup.id") if job else ""  # a streaming query sets it anew at each start
-    return TaskKey(job, f"{application}/{group}", context.stageId(), context.partitionId())
+    return TaskKey(job, f"{application}/{group}", context.stageId(), context.partitionId(), node)
 
 
 def apply(df: DataFrame, task: FilterTask, *, quarantined: bool = False) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import count
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType
 
 from anabranch.config import OrderingConfig
-from anabranch.errors import AnabranchError, QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
 from anabranch.events import Event, PilotDecided
 from anabranch.model.build import gather
 from anabranch.model.predicates import (
@@ -89,6 +90,7 @@ class Filter:
         self.strict, self.on_error = strict, on_error
         self._identity = arrow.new_identity()
         self._ledger = Ledger(tuple(p.name for p in self.predicates), state)
+        self._nodes = count()
         self._accumulator: Any = None
         self._tables: dict[str, pa.Array] = {}
         self._native: dict[tuple[int, ...], NativeOrder] = {}
@@ -100,7 +102,7 @@ class Filter:
         """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
         _require_classic(df)
         self._applied = df
-        return self._through(df, count=True)
+        return self._through(df, counted=True)
 
     def quarantined(self, df: DataFrame | None = None) -> DataFrame:
         """Rows that no predicate rejects and on which one fails, with `_predicate` and `_error`.
@@ -117,7 +119,7 @@ class Filter:
         parts: list[DataFrame] = []
         for at, stage in enumerate(stages(self._judged(df), strict=self.strict)):
             if stage.executor == "arrow":
-                parts.append(self._through(df, count=False, last=at).drop(*kept))
+                parts.append(self._through(df, counted=False, last=at).drop(*kept))
                 kept += [name for i in stage.members if (name := self.predicates[i].keeps)]
         if not parts:
             raise QueryError(
@@ -135,7 +137,7 @@ class Filter:
         def run(batch: DataFrame, batch_id: int) -> None:
             _require_classic(batch)
             self._applied = batch
-            sink(self._through(batch, count=True, batch_id=batch_id), batch_id)
+            sink(self._through(batch, counted=True, batch_id=batch_id), batch_id)
             for order in self._native.values():
                 for event in order.learn():
                     self._ledger.note(event)
@@ -181,7 +183,7 @@ class Filter:
         return lines
 
     def _through(
-        self, df: DataFrame, *, count: bool, last: int | None = None, batch_id: int | None = None
+        self, df: DataFrame, *, counted: bool, last: int | None = None, batch_id: int | None = None
     ) -> DataFrame:
         """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
         out, judged = df, self._judged(df)
@@ -189,7 +191,7 @@ class Filter:
             if stage.executor == "catalyst":
                 out = self._native_order(df, stage, [judged[i] for i in stage.members]).apply(out, batch_id)
                 continue
-            task = self._task(out, stage, count)
+            task = self._task(out, stage, counted)
             if at == last:
                 return arrow.apply(out, task, quarantined=True)
             out = arrow.apply(out, task)
@@ -211,13 +213,13 @@ class Filter:
             self._native[stage.members] = known
         return known
 
-    def _task(self, df: DataFrame, stage: Stage, count: bool) -> arrow.FilterTask:
+    def _task(self, df: DataFrame, stage: Stage, counted: bool) -> arrow.FilterTask:
         members = [self.predicates[i] for i in stage.members]
         kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
         types = _input_types(df, members, dict(kept))
         edges = constraints(members, strict=self.strict)
         return arrow.FilterTask(
-            identity=f"{self._identity}/{stage.members}/{count}",
+            identity=f"{self._identity}/{stage.members}/{counted}",
             part=stage.members,
             evaluators=tuple(self._evaluator(p) for p in members),
             columns=tuple(types),
@@ -225,13 +227,14 @@ class Filter:
             kept=kept,
             policy=self.policy,
             config=self.config,
-            precedence=_acyclic(Precedence(len(members), edges), members),
+            precedence=Precedence(len(members), edges),
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
             time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
             application=df.sparkSession.sparkContext.applicationId,
+            node=next(self._nodes),
             quarantine=self.on_error == "quarantine",
             seed=self._ledger.learned(stage.members),
-            ledger=self._shared_ledger(df) if count else None,
+            ledger=self._shared_ledger(df) if counted else None,
         )
 
     def _shared_ledger(self, df: DataFrame) -> Any:
@@ -312,15 +315,6 @@ def _data_type(p: PythonPredicate) -> DataType:
             f"predicate {p.name!r} returns {p.returns!r}, which is not a Spark type",
             hint='use a name such as "double" or "array<string>"',
         ) from error
-
-
-def _acyclic(precedence: Precedence, members: Sequence[Predicate]) -> Precedence:
-    try:
-        _ = precedence.ancestors
-    except AnabranchError:
-        names = ", ".join(repr(p.name) for p in members if p.keeps)
-        raise QueryError(f"the predicates {names} read each other's kept columns", hint="break the circle") from None
-    return precedence
 
 
 def _require_picklable(p: Predicate) -> None:

@@ -46,6 +46,7 @@ class TaskKey:
     run: str
     stage: int
     partition: int
+    node: int = 0
 
 
 @dataclass(frozen=True)
