@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -225,6 +226,12 @@ def test_retried_tasks_and_new_processes_count_each_row_once(tmp_path: Path) -> 
         assert told["errors"] == [0, 0]
 
 
+def test_partitions_merged_into_one_task_add_up(rows: DataFrame) -> None:
+    f = filter_of_three()
+    f.apply(rows).coalesce(1).count()
+    assert f.report().rows == rows.count()
+
+
 def test_a_filter_that_stands_twice_in_a_plan_counts_both(rows: DataFrame) -> None:
     f = filter_of_three()
     f.apply(rows).unionAll(f.apply(rows)).coalesce(1).count()
@@ -233,12 +240,14 @@ def test_a_filter_that_stands_twice_in_a_plan_counts_both(rows: DataFrame) -> No
 
 # The ledger by itself
 
+attempts = itertools.count()
+
 
 def record(rows: int, *, stage: int = 0, partition: int = 0, job: str = "", run: str = "r") -> TaskRecord:
     tally = Tally.empty(2)
     tally.rows = rows
     tally.seen += rows
-    return TaskRecord(TaskKey(job, run, stage, partition), (0, 1), tally)
+    return TaskRecord(TaskKey(job, run, stage, partition), (0, 1), tally, attempt=next(attempts))
 
 
 def total(ledger: Ledger) -> int:
@@ -278,7 +287,7 @@ def test_everything_comes_back_from_the_folder(tmp_path: Path) -> None:
         PilotDecided(0, "auto", ("p", "q"), ("q", "p"), 500, "pilot"),
     )
     task = record(10, job="query/7")
-    ledger.enter([TaskRecord(task.key, task.part, task.tally, made, learned)])
+    ledger.enter([TaskRecord(task.key, task.part, task.tally, events=made, learned=learned)])
     ledger.save()
     again = Ledger(("p", "q"), tmp_path)
     assert again.events() == made

@@ -85,13 +85,9 @@ class FilterTask:
             tally = pipeline.take_tally()
             if finished and self.ledger is not None:
                 learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.times.per_tuple())
-                self.ledger.add(
-                    [
-                        TaskRecord(
-                            _task_key(context, self.application, self.node), self.part, tally, tuple(decisions), learned
-                        )
-                    ]
-                )
+                attempt = context.taskAttemptId() if context else 0
+                key = _task_key(context, self.application, self.node)
+                self.ledger.add([TaskRecord(key, self.part, tally, attempt, tuple(decisions), learned)])
 
     def _pipeline(self, partition: int) -> tuple[FilterPipeline, list[events.Event]]:
         known = _learned.get(self.identity)

@@ -51,11 +51,15 @@ class TaskKey:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """What one task did and learned."""
+    """What one task did and learned.
+
+    A coalesced task runs the filter once per merged partition: records of one `attempt` add up, another's replace them.
+    """
 
     key: TaskKey
     part: Part
     tally: Tally
+    attempt: int = 0
     events: tuple[events.Event, ...] = ()
     learned: Seed | None = None
 
@@ -90,7 +94,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._names = names
         self._folded: dict[Part, Tally] = {}
-        self._recent: dict[tuple[Part, TaskKey], Tally] = {}
+        self._recent: dict[tuple[Part, TaskKey], tuple[int, Tally]] = {}
         self._events: deque[events.Event] = deque(maxlen=RECENT_EVENTS)
         self._learned: dict[Part, Seed] = {}
         self._path = None if state is None else Path(state) / STATE_FILE
@@ -105,13 +109,13 @@ class Ledger:
             for record in records:
                 self._forget_other_runs(record)
                 self._folded.setdefault(record.part, Tally.empty(len(record.part)))
-                self._recent[record.part, record.key] = record.tally
+                self._enter_one(record)
                 self._events.extend(record.events)
                 if record.learned is not None:
                     self._learn(record.part, record.learned)
             while len(self._recent) > RECENT_RECORDS:
                 part, key = next(iter(self._recent))
-                _add(self._folded[part], self._recent.pop((part, key)))
+                _add(self._folded[part], self._recent.pop((part, key))[1])
             if time.monotonic() - self._saved > SAVE_INTERVAL_SECONDS:
                 self.save()
 
@@ -124,7 +128,7 @@ class Ledger:
         """Counts and times of every stage over all tasks."""
         with self._lock:
             totals = {part: Tally.empty(len(part)) for part in self._folded}
-            for part, tally in (*self._folded.items(), *((p, t) for (p, _), t in self._recent.items())):
+            for part, tally in (*self._folded.items(), *((p, t) for (p, _), (_, t) in self._recent.items())):
                 _add(totals[part], tally)
             return totals
 
@@ -148,13 +152,20 @@ class Ledger:
                 "version": STATE_VERSION,
                 "names": self._names,
                 "folded": [[part, _tally_json(t)] for part, t in self._folded.items()],
-                "recent": [[part, asdict(key), _tally_json(t)] for (part, key), t in self._recent.items()],
+                "recent": [[part, asdict(key), a, _tally_json(t)] for (part, key), (a, t) in self._recent.items()],
                 "learned": [[part, _seed_json(s)] for part, s in self._learned.items()],
                 "events": [[type(e).__name__, asdict(e)] for e in self._events],
             }
         scratch = self._path.with_suffix(f".{os.getpid()}.tmp")
         scratch.write_text(json.dumps(state))
         os.replace(scratch, self._path)
+
+    def _enter_one(self, record: TaskRecord) -> None:
+        attempt, tally = self._recent.get((record.part, record.key), (record.attempt, Tally.empty(len(record.part))))
+        if attempt != record.attempt:
+            tally = Tally.empty(len(record.part))
+        _add(tally, record.tally)
+        self._recent[record.part, record.key] = record.attempt, tally
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -188,7 +199,7 @@ class Ledger:
                 hint="choose another state folder, or delete this one to start anew",
             )
         self._folded = {tuple(part): _tally(t) for part, t in state["folded"]}
-        self._recent = {(tuple(part), TaskKey(**key)): _tally(t) for part, key, t in state["recent"]}
+        self._recent = {(tuple(part), TaskKey(**key)): (a, _tally(t)) for part, key, a, t in state["recent"]}
         self._learned = {tuple(part): _seed(s) for part, s in state["learned"]}
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
 
