@@ -402,3 +402,9 @@ def test_connect_sessions_are_refused_by_name(rows: DataFrame) -> None:
 
     with pytest.raises(ResourceError, match="Spark Connect sessions are not supported yet"):
         ab.where(Remote(), F.col("a") > 3)  # type: ignore[arg-type]
+
+
+def test_more_predicates_than_the_search_handles_are_refused_at_once(rows: DataFrame) -> None:
+    many = [ab.predicate(always, "a", name=f"p{i}") for i in range(17)]
+    with pytest.raises(QueryError, match="at most 16 filters, not 17"):
+        ab.where(rows, *many, policy="exhaustive")

@@ -169,6 +169,9 @@ def test_the_state_of_another_filter_is_refused(tmp_path: Path) -> None:
         f"{tmp_path}/filter.json holds the state of another filter (version 1, predicates even, few, inverse)\n"
         "  hint: choose another state folder, or delete this one to start anew"
     )
+    (tmp_path / "file").touch()
+    with pytest.raises(QueryError, match="file cannot be a state folder: File exists"):
+        filter_of_three(state=tmp_path / "file")
     (tmp_path / "filter.json").write_text("{broken")
     with pytest.raises(QueryError, match="is not the state of a filter"):
         filter_of_three(state=tmp_path)
@@ -224,6 +227,12 @@ def test_retried_tasks_and_new_processes_count_each_row_once(tmp_path: Path) -> 
         assert told["rows"] == times * 2000, "a new process goes on counting"
         assert sum(told["dropped"]) == times * (2000 - len(wanted))
         assert told["errors"] == [0, 0]
+
+
+def test_places_follow_the_stages(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(even, "id", name="even", kind="volatile"), ab.predicate(F.col("a") > 3, name="native"))
+    f.apply(rows).count()
+    assert f.report().order == ("even", "native")
 
 
 def test_partitions_merged_into_one_task_add_up(rows: DataFrame) -> None:

@@ -47,8 +47,10 @@ def watch(
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="anabranch-demo") as pool:
         running = pool.submit(timed)
-        follow = _follow_live if console.is_terminal else _follow_lines
-        follow(console, title, running, share, details, line)
+        if console.is_terminal:
+            _follow_live(console, title, running, share, details)
+        else:
+            _follow_lines(console, title, running, share, line)
         return running.result()
 
 
@@ -77,7 +79,6 @@ def _follow_live(
     running: Future[float],
     share: Callable[[], float],
     details: Callable[[], RenderableType] | None,
-    line: Callable[[], str],
 ) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console, auto_refresh=False)
@@ -98,7 +99,6 @@ def _follow_lines(
     title: str,
     running: Future[float],
     share: Callable[[], float],
-    details: Callable[[], RenderableType] | None,
     line: Callable[[], str],
 ) -> None:
     console.print(title)

@@ -29,7 +29,7 @@ from anabranch.model.predicates import (
     require_unique_names,
     stages,
 )
-from anabranch.ordering import POLICIES, Precedence
+from anabranch.ordering import POLICIES, Precedence, make
 from anabranch.report import FilterReport
 from anabranch.spark import arrow, catalyst
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
@@ -64,9 +64,13 @@ class Filter:
 
     Examples
     --------
-    >>> f = Filter(predicate(has_signature, "payload"), lookup("dst", exposed))          # doctest: +SKIP
-    >>> suspicious = f.apply(packets)                                                     # doctest: +SKIP
-    >>> f.report().show()                                                                 # doctest: +SKIP
+    >>> import anabranch as ab
+    >>> packets = ab.local_session(cores=2).range(1000).selectExpr("id", "concat('10.', id % 4, '.0.9') as dst")
+    >>> f = ab.Filter(ab.predicate(lambda n: n % 3 == 0, "id", name="third"), ab.lookup("dst", {"10.1.0.9"}))
+    >>> f.apply(packets).count()
+    83
+    >>> [(p.predicate, p.errors) for p in f.report().predicates]
+    [('third', 0), ('lookup(dst)', 0)]
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Filter:
         self._accumulator: Any = None
         self._tables: dict[str, pa.Array] = {}
         self._native: dict[tuple[int, ...], NativeOrder] = {}
+        self._parts: tuple[tuple[int, ...], ...] = ()
         self._applied: DataFrame | None = None
         for p in self.predicates:
             _require_picklable(p)
@@ -148,7 +153,7 @@ class Filter:
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
         self._ledger.save()
-        return build_report(self.policy, self.predicates, self._ledger, self._native)
+        return build_report(self.policy, self.predicates, self._parts, self._ledger, self._native)
 
     def events(self) -> tuple[Event, ...]:
         """Every decision so far, oldest first."""
@@ -187,7 +192,9 @@ class Filter:
     ) -> DataFrame:
         """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
         out, judged = df, self._judged(df)
-        for at, stage in enumerate(stages(judged, strict=self.strict)):
+        cut = stages(judged, strict=self.strict)
+        self._parts = tuple(stage.members for stage in cut)
+        for at, stage in enumerate(cut):
             if stage.executor == "catalyst":
                 out = self._native_order(df, stage, [judged[i] for i in stage.members]).apply(out, batch_id)
                 continue
@@ -217,7 +224,8 @@ class Filter:
         members = [self.predicates[i] for i in stage.members]
         kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
         types = _input_types(df, members, dict(kept))
-        edges = constraints(members, strict=self.strict)
+        precedence = Precedence(len(members), constraints(members, strict=self.strict))
+        make(self.policy, len(members), config=self.config, precedence=precedence)  # what it refuses, it refuses here
         return arrow.FilterTask(
             identity=f"{self._identity}/{stage.members}/{counted}",
             part=stage.members,
@@ -227,7 +235,7 @@ class Filter:
             kept=kept,
             policy=self.policy,
             config=self.config,
-            precedence=Precedence(len(members), edges),
+            precedence=precedence,
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
             time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
             application=df.sparkSession.sparkContext.applicationId,
@@ -264,7 +272,10 @@ def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", 
 
     Examples
     --------
-    >>> where(packets, F.length("payload") > 40, predicate(has_signature, "payload"))    # doctest: +SKIP
+    >>> import anabranch as ab
+    >>> numbers = ab.local_session(cores=2).range(100)
+    >>> ab.where(numbers, F.col("id") > 10, ab.predicate(lambda n: n % 9 == 0, "id", name="ninth")).count()
+    10
     """
     return Filter(*predicates, policy=policy, **options).apply(df)
 

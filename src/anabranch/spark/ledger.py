@@ -100,7 +100,7 @@ class Ledger:
         self._path = None if state is None else Path(state) / STATE_FILE
         self._saved = 0.0
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _require_folder(self._path.parent)
             self._load(self._path)
 
     def enter(self, records: Iterable[TaskRecord]) -> None:
@@ -202,6 +202,13 @@ class Ledger:
         self._recent = {(tuple(part), TaskKey(**key)): (a, _tally(t)) for part, key, a, t in state["recent"]}
         self._learned = {tuple(part): _seed(s) for part, s in state["learned"]}
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
+
+
+def _require_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise QueryError(f"{path} cannot be a state folder: {error.strerror}", hint="choose another folder") from error
 
 
 def _add(total: Tally, part: Tally) -> None:

@@ -14,11 +14,15 @@ from anabranch.spark.native_order import NativeOrder
 
 
 def build_report(
-    policy: str, predicates: Sequence[Predicate], ledger: Ledger, native: Mapping[Part, NativeOrder]
+    policy: str,
+    predicates: Sequence[Predicate],
+    parts: Sequence[Part],
+    ledger: Ledger,
+    native: Mapping[Part, NativeOrder],
 ) -> FilterReport:
-    """The report of a filter, from what its tasks sent and what pilots sampled."""
+    """The report of a filter, from what its tasks sent and what pilots sampled; `parts` are its stages as they run."""
     totals = ledger.totals()
-    order = _order(predicates, totals, ledger, native)
+    order = _order(predicates, [*parts, *(part for part in totals if part not in parts)], ledger, native)
     lines = {}
     for part, decided in native.items():
         for at, i in enumerate(part):
@@ -35,9 +39,9 @@ def build_report(
         predicates=tuple(lines[i] for i in range(len(predicates))),
         rows=max((t.rows for t in totals.values()), default=0),
         evaluations=sum(int(t.calls.sum()) for t in totals.values()),
-        evaluations_written=_written(policy, totals, ledger, with_costs=False),
+        evaluations_written=_written(policy, totals, with_costs=False),
         seconds=spent,
-        seconds_written=_written(policy, totals, ledger, with_costs=True),
+        seconds_written=_written(policy, totals, with_costs=True),
         profiling_share=sum(t.profiling_seconds for t in totals.values()) / spent if spent else 0.0,
         deciding_share=sum(t.deciding_seconds for t in totals.values()) / spent if spent else 0.0,
         events=ledger.events(),
@@ -45,13 +49,13 @@ def build_report(
 
 
 def _order(
-    predicates: Sequence[Predicate], totals: Mapping[Part, Tally], ledger: Ledger, native: Mapping[Part, NativeOrder]
+    predicates: Sequence[Predicate], parts: Sequence[Part], ledger: Ledger, native: Mapping[Part, NativeOrder]
 ) -> list[int]:
-    """Current places: native stages first, then the learned order of the Python ones, then what never ran."""
-    order = [part[f] for part, decided in native.items() for f in decided.order]
-    for part in totals:
-        seed = ledger.learned(part)
-        order += [part[f] for f in (seed.order if seed else range(len(part)))]
+    """Current places: stage by stage, each in the order decided or learned for it, then what never ran."""
+    order: list[int] = []
+    for part in parts:
+        known = native.get(part) or ledger.learned(part)
+        order += [part[f] for f in (known.order if known else range(len(part)))]
     return order + [i for i in range(len(predicates)) if i not in order]
 
 
@@ -75,7 +79,7 @@ def _native_line(p: Predicate, place: int, sampled: tuple[int, int, float] | Non
     return PredicateReport(p.name, "catalyst", place, seen, passed, seen - passed, 0, seen, cost_us, "sample")
 
 
-def _written(policy: str, totals: Mapping[Part, Tally], ledger: Ledger, *, with_costs: bool) -> float | None:
+def _written(policy: str, totals: Mapping[Part, Tally], *, with_costs: bool) -> float | None:
     """What the written order would have spent on the same rows, from the profile of dropped rows."""
     total = 0.0
     for tally in totals.values():
