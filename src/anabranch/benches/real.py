@@ -31,7 +31,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     if not DATA.exists():
         print(f"real data: skipped, {DATA} is not there")
         return []
-    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS), nrows=40_000 if quick else None).rename(columns=FIELDS)
+    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS), nrows=30_000 if quick else None).rename(columns=FIELDS)
     passes = np.column_stack(
         [
             rows["src_bytes"] > 0,

@@ -52,8 +52,9 @@ class Workload:
         return len(self.microseconds)
 
     def read(self) -> DataFrame:
-        """The rows."""
-        return self.spark.read.parquet(str(self.path))
+        """The rows; with their schema given, no job looks for it."""
+        schema = ", ".join(["id bigint", *(f"p{i} boolean" for i in range(self.width))])
+        return self.spark.read.schema(schema).parquet(str(self.path))
 
     def first(self, rows: int) -> Workload:
         """A workload of the same shape with the first rows only."""
@@ -112,7 +113,7 @@ def spinning(microseconds: float) -> Callable[[bool], bool]:
 def build(spark: SparkSession, name: str, passes: BoolMatrix, microseconds: Sequence[float], folder: Path) -> Workload:
     """Write a workload's rows, in order, as a few files of equal size."""
     path = folder / name
-    path.mkdir(parents=True)
+    path.mkdir(parents=True, exist_ok=True)
     ids = np.arange(len(passes))
     for number, part in enumerate(np.array_split(ids, FILES)):
         columns = {"id": part, **{f"p{i}": passes[part, i] for i in range(passes.shape[1])}}

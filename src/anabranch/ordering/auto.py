@@ -2,10 +2,11 @@
 still.
 
 Three modes. *Learning* profiles every dropped tuple until there is enough for a first order. *Watching* is A-Greedy
-with a profile probability that halves whenever a stretch of profile tuples brings no new order. *Resting* is Sweep
-from there: one filter is tried on a few dropped tuples. In every mode the drop rates of normal processing, which cost
-nothing to observe, are compared with their own recent past; a rate that jumps, or a new order found by Sweep, sends
-the policy back to learning, with an empty profile window, since the old tuples describe data that is gone.
+with a profile probability that keeps within a budget, a share of the time the filters take, and halves whenever a
+stretch of profile tuples brings no new order. *Resting* is Sweep from there: one filter is tried on a few dropped
+tuples. In every mode the drop rates of normal processing, which cost nothing to observe, are compared with their own
+recent past; a rate that jumps, or a new order found by Sweep, sends the policy back to learning, with an empty profile
+window, since the old tuples describe data that is gone.
 
 >>> policy = Auto(2)
 >>> policy.mode, policy.profile_probability
@@ -38,9 +39,10 @@ from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.sweep import Sweep
 
-LEARNING_PROFILES = 128
+LEARNING_PROFILES = 50
 LEARNING_ROWS = 4000
 WATCHING_PROBABILITY = 0.02
+WATCHING_BUDGET = 0.02
 RESTING_PROBABILITY = 0.002
 CALM_PROFILES = 64
 JUMP_DEVIATIONS = 5.0
@@ -98,6 +100,7 @@ class Auto(Reoptimizer):
         elif jumped is not None:
             self._learn(self._why(jumped))
         else:
+            self._probability = min(self._probability, WATCHING_BUDGET / profiling_share(seen, before))
             self._settle(len(seen.drops), changed=self.order != before)
         if self.order != before and self.mode != "learning":
             self._rates.expect(self.order, self._watcher.profiles())
@@ -142,6 +145,22 @@ class Auto(Reoptimizer):
 
     def _why(self, jumped: int | None) -> str:
         return "the sweep found a better order" if jumped is None else f"the drop rate of filter {jumped + 1} jumped"
+
+
+def profiling_share(seen: Observation, order: Order) -> float:
+    """What it would cost to profile every dropped tuple, as a share of what the filters cost by themselves.
+
+    >>> nothing, even = np.zeros((0, 2), dtype=bool), np.array([1e-6, 3e-6])
+    >>> round(profiling_share(Observation(nothing, np.array([100, 50]), np.array([50, 10]), even), (0, 1)), 2)
+    0.6
+    """
+    costs = np.nan_to_num(seen.costs)
+    behind = profiled = 0.0
+    for f in reversed(order):
+        profiled += float(seen.dropped[f]) * behind
+        behind += float(costs[f])
+    spent = float(seen.entered @ costs)
+    return max(profiled / spent, WATCHING_BUDGET) if spent else 1.0
 
 
 class DropRates:

@@ -33,9 +33,9 @@ from anabranch.model.predicates import Kind, NativePredicate
 from anabranch.spark.names import quoted
 
 PILOT_ROWS = 500
-TIMED_ROWS = 1000
-TIMED_RUNS = 3
-CLEAR_SECONDS = 0.02
+TIMED_ROWS = 500
+TIMED_RUNS = 2
+CLEAR_SECONDS = 0.005
 LEAST_SECONDS = 1e-4
 
 COMPARISONS = frozenset(
