@@ -54,3 +54,12 @@ class PilotDecided(Event):
     after: tuple[str, ...]
     sample_rows: int = 0
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class RoutesChanged(Event):
+    """Rows take routes from now on, or one order again; `routes` holds a line of tests and order for each."""
+
+    routes: tuple[str, ...]
+    reason: str = ""
+    partition: int | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import MissingExtra
 from anabranch.events import Event, PilotDecided, Reordered, Started
 from anabranch.report import FilterReport, PredicateReport
+from anabranch.river import draw_river
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,11 +83,17 @@ def plot_report(report: FilterReport) -> Figure:
     except ImportError:
         raise MissingExtra("matplotlib", "plot", needed_for="plots of a report") from None
     lines = max(len(report.predicates), 2)
-    figure = Figure(figsize=(11, 3.6 + 0.62 * lines), layout="constrained", facecolor="white")
+    arms = 0.8 + 0.7 * len(report.routes) if len(report.routes) > 1 else 0.0
+    heights = [1.9 + 0.32 * lines, 1.1 + 0.3 * lines, *([arms] if arms else [])]
+    figure = Figure(figsize=(11, 0.6 + sum(heights)), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[call-arg, union-attr]
-    parts: Any = figure.subfigures(2, 1, height_ratios=(1.9 + 0.32 * lines, 1.1 + 0.3 * lines))
-    upper, lower = parts
+    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
+    upper, lower = parts[:2]
     _draw_places(upper.subplots(), report)
+    if arms:
+        river = parts[2].subplots()
+        draw_river(river, report.routes, {name: colour for name, (colour, _) in _colours(report).items()})
+        _title(river, "Routes, as wide as their share of the rows")
     rows, costs = lower.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     ordered = sorted(report.predicates, key=lambda p: p.place)
     _draw_rows(rows, ordered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtra
@@ -36,6 +36,23 @@ class PredicateReport:
 
 
 @dataclass(frozen=True)
+class RouteReport:
+    """One route: the share of rows that took it, the order of predicates on it, what a row costs, and who takes it.
+
+    `tests` are alternatives; a row takes the route if one of them holds. No tests mean all (other) rows.
+    """
+
+    share: float
+    order: tuple[str, ...]
+    cost_us: float | None
+    tests: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        cost = "" if self.cost_us is None else f", {self.cost_us:.1f} us per row"
+        return f"{self.share:.0%} of rows{cost}: {' or '.join(self.tests) or 'all rows'}: {' -> '.join(self.order)}"
+
+
+@dataclass(frozen=True)
 class FilterReport:
     """The state of a filter, for people and programs.
 
@@ -56,6 +73,8 @@ class FilterReport:
         Parts of the predicate time spent on trying dropped rows further, and on decisions.
     events
         All decisions so far.
+    routes
+        The routes that rows take; one where all rows share an order.
     """
 
     policy: str
@@ -69,6 +88,7 @@ class FilterReport:
     profiling_share: float
     deciding_share: float
     events: tuple[Event, ...] = ()
+    routes: list[RouteReport] = field(default_factory=list)
 
     @property
     def evaluations_saved(self) -> float | None:
@@ -107,7 +127,8 @@ class FilterReport:
             (p.predicate, p.place, p.seen, p.passed, p.dropped, p.errors, p.calls, p.cost_us, p.basis)
             for p in sorted(self.predicates, key=lambda p: p.place)
         ]
-        return "\n".join([*_table(titles, lines), "", self._summary()])
+        routes = ["", *(f"route {n}: {r}" for n, r in enumerate(self.routes, 1))] if len(self.routes) > 1 else []
+        return "\n".join([*_table(titles, lines), *routes, "", self._summary()])
 
     def _summary(self) -> str:
         parts = [f"policy {self.policy}", f"{self.rows:,} rows", f"{self.evaluations:,} evaluations"]

@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, F.col("a") > 3, policy="agredy"),
         (
             "unknown policy 'agredy'\n  hint: did you mean 'agreedy'? The policies are: "
-            "auto, fixed, agreedy, sweep, independent, localswaps, exhaustive"
+            "auto, fixed, agreedy, sweep, independent, localswaps, exhaustive, content, mesh, sbr"
         ),
     ),
     "unknown choice on errors": (

@@ -470,10 +470,18 @@ def plan_text(df: DataFrame) -> str:
 def test_only_columns_that_are_read_enter_the_worker(rows: DataFrame) -> None:
     if not hasattr(F, "arrow_udf"):
         pytest.skip("Spark 4.0 has no Arrow UDFs")
-    text = plan_text(ab.where(rows, ab.predicate(not_zero, "a"), ab.predicate(small, "b")))
+    text = plan_text(ab.where(rows, ab.predicate(not_zero, "a"), ab.predicate(small, "b"), policy="agreedy"))
     call = next(line for line in text.splitlines() if "ArrowEvalPython" in line)
     assert "judge(a#" in call
     assert "text#" not in call.split("judge(")[1].split(")")[0]
+
+
+def test_texts_that_nobody_reads_are_no_attributes(rows: DataFrame) -> None:
+    if not hasattr(F, "arrow_udf"):
+        pytest.skip("Spark 4.0 has no Arrow UDFs")
+    text = plan_text(ab.where(rows, ab.predicate(not_zero, "a"), ab.predicate(small, "b")))
+    call = next(line for line in text.splitlines() if "ArrowEvalPython" in line)
+    assert call.split("judge(")[1].split(")")[0].count("#") == 3, "a, b and id, but neither text nor dst nor list"
 
 
 def test_wrong_answers_are_errors_of_the_data(rows: DataFrame) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import anabranch as ab
 from anabranch.model.arrays import BoolMatrix, Order
@@ -20,11 +22,14 @@ from anabranch.model.predicates import Predicate
 from anabranch.ordering import expected_cost
 
 FILES = 8
+COSTED_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A table with one outcome column per predicate, and what each predicate costs.
+    """A table with one column per predicate that hides its outcome, and what each predicate costs.
+
+    The outcome is the last bit of a random number: nobody can tell it from the value without calling the predicate.
 
     Parameters
     ----------
@@ -38,6 +43,8 @@ class Workload:
         Folder with the rows as Parquet files, in order.
     spark
         The session that reads them.
+    attributes
+        Further columns.
     """
 
     name: str
@@ -45,6 +52,7 @@ class Workload:
     microseconds: tuple[float, ...]
     path: Path
     spark: SparkSession
+    attributes: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
@@ -53,13 +61,14 @@ class Workload:
 
     def read(self) -> DataFrame:
         """The rows; with their schema given, no job looks for it."""
-        schema = ", ".join(["id bigint", *(f"p{i} boolean" for i in range(self.width))])
+        schema = from_arrow_schema(pq.read_schema(next(self.path.glob("*.parquet"))))
         return self.spark.read.schema(schema).parquet(str(self.path))
 
     def first(self, rows: int) -> Workload:
         """A workload of the same shape with the first rows only."""
         name = f"{self.name}-{rows}"
-        return build(self.spark, name, self.passes[:rows], self.microseconds, self.path.parent)
+        attributes = {key: values[:rows] for key, values in self.attributes.items()}
+        return build(self.spark, name, self.passes[:rows], self.microseconds, self.path.parent, attributes)
 
     def predicates(self, order: Sequence[int] | None = None) -> list[Predicate]:
         """The predicates for Anabranch, as written or in another order."""
@@ -81,44 +90,54 @@ class Workload:
         return df
 
     def adaptive(self, policy: str = "auto", order: Sequence[int] | None = None) -> DataFrame:
-        """Anabranch."""
-        return ab.where(self.read(), *self.predicates(order), policy=policy)
+        """Anabranch; its routes may look at the further columns."""
+        named = list(self.attributes) or None
+        return ab.where(self.read(), *self.predicates(order), policy=policy, attributes=named)
 
     def best_order(self) -> Order:
         """The cheapest single order for all rows, by the known outcomes."""
         return min(self.orders(), key=self.cost)
 
     def cost(self, order: Sequence[int]) -> float:
-        """Microseconds per row of an order."""
-        return expected_cost(order, ~self.passes, np.array(self.microseconds))
+        """Microseconds per row of an order, by rows from everywhere."""
+        return expected_cost(order, ~self.passes[:: 1 + len(self.passes) // COSTED_ROWS], np.array(self.microseconds))
 
     def orders(self) -> Iterator[Order]:
         """All orders (for narrow workloads)."""
         return itertools.permutations(range(self.width))
 
 
-def spinning(microseconds: float) -> Callable[[bool], bool]:
-    """A predicate that takes a given time, whatever the machine, and returns its argument."""
+def spinning(microseconds: float) -> Callable[[int], bool]:
+    """A predicate that takes a given time, whatever the machine, and returns the last bit of its argument."""
     seconds = microseconds / 1e6
 
-    def spin(outcome: bool) -> bool:
+    def spin(hidden: int) -> bool:
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             pass
-        return outcome
+        return hidden & 1 == 1
 
     return spin
 
 
-def build(spark: SparkSession, name: str, passes: BoolMatrix, microseconds: Sequence[float], folder: Path) -> Workload:
+def build(
+    spark: SparkSession,
+    name: str,
+    passes: BoolMatrix,
+    microseconds: Sequence[float],
+    folder: Path,
+    attributes: Mapping[str, np.ndarray[Any, Any]] | None = None,
+) -> Workload:
     """Write a workload's rows, in order, as a few files of equal size."""
     path = folder / name
     path.mkdir(parents=True, exist_ok=True)
-    ids = np.arange(len(passes))
-    for number, part in enumerate(np.array_split(ids, FILES)):
-        columns = {"id": part, **{f"p{i}": passes[part, i] for i in range(passes.shape[1])}}
+    attributes = attributes or {}
+    hidden = np.random.default_rng(len(passes)).integers(0, 1 << 40, passes.shape) * 2 + passes
+    for number, part in enumerate(np.array_split(np.arange(len(passes)), FILES)):
+        columns = {"id": part, **{f"p{i}": hidden[part, i] for i in range(passes.shape[1])}}
+        columns |= {key: values[part] for key, values in attributes.items()}
         pq.write_table(pa.table(columns), path / f"part-{number:03d}.parquet")
-    return Workload(name, passes, tuple(microseconds), path, spark)
+    return Workload(name, passes, tuple(microseconds), path, spark, attributes)
 
 
 def independent(rows: int, rates: Sequence[float], rng: np.random.Generator) -> BoolMatrix:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -96,6 +96,44 @@ class Tally:
         seen, passed, errors, calls = (np.zeros(filters, dtype=np.int64) for _ in range(4))
         return cls(seen, passed, errors, calls, seconds=np.zeros(filters), written_drops=np.zeros(filters))
 
+    def add(self, other: Tally) -> None:
+        """Count another tally in."""
+        for f in fields(Tally):
+            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
+
+
+class Pace:
+    """How many rows to run before the next decision: few at first, then more, up to a fixed duration.
+
+    >>> pace = Pace()
+    >>> pace.chunk_rows(1_000_000)
+    64
+    >>> pace.note(64, seconds=0.001)
+    >>> pace.chunk_rows(1_000_000)
+    128
+    """
+
+    def __init__(self) -> None:
+        self._chunk = FIRST_CHUNK_ROWS
+        self._row_seconds = 0.0
+
+    def chunk_rows(self, available: int) -> int:
+        """How many of the available rows to process before the next decision."""
+        rows = min(self._chunk, LONGEST_CHUNK_ROWS)
+        if self._row_seconds * rows > CHUNK_SECONDS:
+            rows = max(FIRST_CHUNK_ROWS, int(CHUNK_SECONDS / self._row_seconds))
+        return available if available < rows * 1.5 else rows
+
+    def note(self, rows: int, seconds: float) -> None:
+        """A chunk is done."""
+        if rows:
+            self._row_seconds = seconds / rows
+        self._chunk = min(self._chunk * CHUNK_GROWTH, LONGEST_CHUNK_ROWS)
+
+    def look_closely(self) -> None:
+        """Something changed: small chunks again."""
+        self._chunk = CLOSE_LOOK_ROWS
+
 
 @dataclass
 class _Profiled:
@@ -119,6 +157,12 @@ class FilterPipeline:
         Seed of the choice of rows to profile.
     clock
         A monotonic clock in seconds; tests pass their own.
+
+    Attributes
+    ----------
+    sampled
+        Called after a chunk with rows on which all filters were tried, an even sample of dropped and passed ones, and
+        their drops; for those who look for classes of rows.
     """
 
     def __init__(
@@ -135,24 +179,23 @@ class FilterPipeline:
         self.tally = Tally.empty(reoptimizer.filters)
         self.rows_done = 0
         self._rng = np.random.default_rng(seed)
+        self.sampled: Callable[[Rows, BoolMatrix], None] | None = None
         self._clock = clock
-        self._chunk = FIRST_CHUNK_ROWS
-        self._row_seconds = 0.0
+        self._pace = Pace()
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
-        rows = min(self._chunk, LONGEST_CHUNK_ROWS)
-        if self._row_seconds * rows > CHUNK_SECONDS:
-            rows = max(FIRST_CHUNK_ROWS, int(CHUNK_SECONDS / self._row_seconds))
-        return available if available < rows * 1.5 else rows
+        return self._pace.chunk_rows(available)
 
     def process(self, rows: int, evaluate: Evaluate) -> Outcome:
         """Run one chunk, then let the policy reconsider the order."""
         started = self._clock()
         run = _Run(self, evaluate)
         alive = run.through(np.arange(rows, dtype=np.int64))
-        self._note(rows, self._clock() - started)
-        self._decide(run)
+        self.tally.rows += rows
+        self.rows_done += rows
+        self._pace.note(rows, self._clock() - started)
+        self._decide(run, alive)
         return _outcome(alive, run.failures)
 
     def take_tally(self) -> Tally:
@@ -160,30 +203,27 @@ class FilterPipeline:
         taken, self.tally = self.tally, Tally.empty(self.reoptimizer.filters)
         return taken
 
-    def _note(self, rows: int, seconds: float) -> None:
-        self.tally.rows += rows
-        self.rows_done += rows
-        if rows:
-            self._row_seconds = seconds / rows
-        self._chunk = min(self._chunk * CHUNK_GROWTH, LONGEST_CHUNK_ROWS)
-
-    def _decide(self, run: _Run) -> None:
+    def _decide(self, run: _Run, alive: Rows) -> None:
         began = self._clock()
-        drops = run.profile_tuples()
+        rows, drops = run.profile_tuples()
+        if self.sampled is not None and run.complete and run.probability > 0:
+            passed = self.sample(alive, run.probability)
+            none = np.zeros((len(passed), drops.shape[1]), dtype=np.bool_)
+            self.sampled(np.concatenate([rows, passed]), np.concatenate([drops, none]))
         self.reoptimizer.observe(Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began))
         if self.reoptimizer.profile_probability > run.probability:
-            self._chunk = CLOSE_LOOK_ROWS
+            self._pace.look_closely()
         if run.complete and len(drops):
             first = np.bincount(drops.argmax(axis=1), minlength=self.reoptimizer.filters)
             self.tally.written_drops += first / run.probability
         self.tally.deciding_seconds += self._clock() - began
 
-    def sample(self, dropped: Rows, probability: float) -> Rows:
-        """Choose each dropped row with the given probability."""
+    def sample(self, rows: Rows, probability: float) -> Rows:
+        """Choose each row with the given probability."""
         if probability >= 1.0:
-            return dropped
-        chosen = int(self._rng.binomial(len(dropped), probability))
-        return dropped[self._rng.choice(len(dropped), chosen, replace=False)] if chosen else dropped[:0]
+            return rows
+        chosen = int(self._rng.binomial(len(rows), probability))
+        return rows[self._rng.choice(len(rows), chosen, replace=False)] if chosen else rows[:0]
 
 
 class _Run:
@@ -277,13 +317,13 @@ class _Run:
         tried = wanted.union(self.order[: place + 1])
         return frozenset(w for w in wanted if policy.precedence.ancestors[w] <= tried)
 
-    def profile_tuples(self) -> BoolMatrix:
+    def profile_tuples(self) -> tuple[Rows, BoolMatrix]:
         """All profile tuples of the chunk, in the order of their rows: a window must not favour late places."""
         if not self.profiled:
-            return np.zeros((0, self.pipeline.reoptimizer.filters), dtype=np.bool_)
-        arrival = np.argsort(np.concatenate([p.rows for p in self.profiled]), kind="stable")
-        drops: BoolMatrix = np.concatenate([p.drops for p in self.profiled])[arrival]
-        return drops
+            return np.zeros(0, dtype=np.int64), np.zeros((0, self.pipeline.reoptimizer.filters), dtype=np.bool_)
+        rows = np.concatenate([p.rows for p in self.profiled])
+        arrival = np.argsort(rows, kind="stable")
+        return rows[arrival], np.concatenate([p.drops for p in self.profiled])[arrival]
 
 
 def _outcome(alive: Rows, failures: dict[int, tuple[int, str]]) -> Outcome:

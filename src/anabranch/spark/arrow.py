@@ -33,19 +33,22 @@ from anabranch.config import OrderingConfig
 from anabranch.errors import DataError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.ordering import make
-from anabranch.ordering.base import Seed
-from anabranch.ordering.pipeline import Failure, FilterPipeline, Verdict
+from anabranch.ordering.base import Reoptimizer, Seed
+from anabranch.ordering.pipeline import Failure, Verdict
 from anabranch.ordering.precedence import Precedence
+from anabranch.routing.routed import RoutedPipeline, RoutePlan
+from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.ledger import Part, TaskKey, TaskRecord
 from anabranch.spark.names import column, unused_name
 
 REMEMBERED_FILTERS = 64
+ROUTING = ("auto", "content", "mesh")
 PREDICATE_COLUMN, ERROR_COLUMN = "_predicate", "_error"
 ERROR_TYPE = StructType([StructField(PREDICATE_COLUMN, StringType()), StructField(ERROR_COLUMN, StringType())])
 
-_learned: OrderedDict[str, FilterPipeline] = OrderedDict()
+_learned: OrderedDict[str, RoutedPipeline] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class FilterTask:
     unprofiled: frozenset[int]
     time_zone: str
     application: str
+    attributes: tuple[str, ...] = ()
+    plan: RoutePlan | None = None
     node: int = 0
     quarantine: bool = False
     seed: Seed | None = None
@@ -84,29 +89,46 @@ class FilterTask:
         finally:
             tally = pipeline.take_tally()
             if finished and self.ledger is not None:
-                learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.times.per_tuple())
+                learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.costs())
                 attempt = context.taskAttemptId() if context else 0
                 key = _task_key(context, self.application, self.node)
-                self.ledger.add([TaskRecord(key, self.part, tally, attempt, tuple(decisions), learned)])
+                routes = pipeline.take_routes()
+                record = TaskRecord(key, self.part, tally, attempt, tuple(decisions), learned, routes, pipeline.plan)
+                self.ledger.add([record])
 
-    def _pipeline(self, partition: int) -> tuple[FilterPipeline, list[events.Event]]:
+    def _pipeline(self, partition: int) -> tuple[RoutedPipeline, list[events.Event]]:
         known = _learned.get(self.identity)
         if known is not None:
             _learned.move_to_end(self.identity)
             known.take_tally()
+            known.take_routes()
             return known, []
-        policy = make(self.policy, len(self.evaluators), config=self.config, precedence=self.precedence, seed=self.seed)
-        pipeline = FilterPipeline(policy, unprofiled=self.unprofiled, seed=self.config.seed + partition)
+        pipeline = RoutedPipeline(
+            self._make_policy,
+            start=self.seed,
+            plan=self.plan,
+            learning=bool(self.attributes),
+            unprofiled=self.unprofiled,
+            seed=self.config.seed + partition,
+        )
         _learned[self.identity] = pipeline
         while len(_learned) > REMEMBERED_FILTERS:
             _learned.popitem(last=False)
-        started = events.Started(0, self.policy, self._names(policy.order), self.seed is not None, partition)
-        return pipeline, [started]
+        first = pipeline.reoptimizer.order
+        started: list[events.Event] = [
+            events.Started(0, self.policy, self._names(first), self.seed is not None, partition)
+        ]
+        if self.plan is not None:
+            started.append(self._routes_changed(pipeline, partition))
+        return pipeline, started
+
+    def _make_policy(self, seed: Seed | None) -> Reoptimizer:
+        return make_order(self.policy, len(self.evaluators), self.config, self.precedence, seed)
 
     def _judge(
         self,
         batch: tuple[pa.Array, ...],
-        pipeline: FilterPipeline,
+        pipeline: RoutedPipeline,
         converters: dict[str, Any],
         decisions: list[events.Event],
         partition: int,
@@ -117,41 +139,38 @@ class FilterTask:
             size = pipeline.chunk_rows(judged.rows - at)
             slices = {n: a.slice(at, size) for n, a in zip(self.columns, batch, strict=False)}
             columns = Columns(slices, converters, self.time_zone, length=size)
-            before, mode = pipeline.reoptimizer.order, pipeline.reoptimizer.mode
-            outcome = pipeline.process(size, partial(self._evaluate, columns))
-            self._note(pipeline, before, mode, decisions, partition)
+            before = pipeline.policies()
+            attributes = {name: slices[name] for name in self.attributes}
+            outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
+            decisions += self._changes(pipeline, before, partition)
             if outcome.failures and not self.quarantine:
                 raise self._failed(outcome.failures[0])
             judged.add(at, outcome.survivors, columns, [(f, self.evaluators[f.filter].name) for f in outcome.failures])
             at += size
         return judged
 
-    def _note(
-        self,
-        pipeline: FilterPipeline,
-        before: tuple[int, ...],
-        mode: str,
-        decisions: list[events.Event],
-        partition: int,
-    ) -> None:
-        policy = pipeline.reoptimizer
-        if policy.order != before:
-            decisions.append(
-                events.Reordered(
-                    pipeline.rows_done,
-                    self.policy,
-                    self._names(before),
-                    self._names(policy.order),
-                    policy.reason,
-                    partition,
-                )
-            )
-        if policy.mode != mode:
-            decisions.append(
-                events.EffortChanged(
-                    pipeline.rows_done, self.policy, policy.mode, policy.profile_probability, policy.reason, partition
-                )
-            )
+    def _changes(
+        self, pipeline: RoutedPipeline, before: dict[str, tuple[tuple[int, ...], str]], partition: int
+    ) -> Iterator[events.Event]:
+        """What the last chunk led to: other routes, or another order or effort on one of them."""
+        after, at = pipeline.policies(), pipeline.rows_done
+        if after.keys() != before.keys():
+            yield self._routes_changed(pipeline, partition)
+        for route in after.keys() & before.keys():
+            (old, was), (new, now) = before[route], after[route]
+            policy = pipeline.policy_of(route)
+            why = f"{route}: {policy.reason}" if route else policy.reason
+            if new != old:
+                yield events.Reordered(at, self.policy, self._names(old), self._names(new), why, partition)
+            if now != was:
+                yield events.EffortChanged(at, self.policy, now, policy.profile_probability, why, partition)
+
+    def _routes_changed(self, pipeline: RoutedPipeline, partition: int) -> events.Event:
+        lines = tuple(
+            f"{tests or 'all rows'}: {' -> '.join(self._names(order))}"
+            for tests, (order, _) in pipeline.policies().items()
+        )
+        return events.RoutesChanged(pipeline.rows_done, self.policy, lines, pipeline.reason, partition)
 
     def _evaluate(self, columns: Columns, f: int, rows: Rows) -> Verdict:
         return self.evaluators[f](columns, rows)
@@ -192,6 +211,16 @@ class Judged:
         pairs = [self.failed.get(i) for i in range(self.rows)] if self.failed else [None] * self.rows
         kind = pa.struct([(PREDICATE_COLUMN, pa.string()), (ERROR_COLUMN, pa.string())])
         return pa.array([None if p is None else {PREDICATE_COLUMN: p[0], ERROR_COLUMN: p[1]} for p in pairs], type=kind)
+
+
+def make_order(
+    policy: str, filters: int, config: OrderingConfig, precedence: Precedence, seed: Seed | None = None
+) -> Reoptimizer:
+    """What keeps the order of a pipeline, or of one route, under a policy."""
+    if policy == SourceBasedOrder.name:
+        return SourceBasedOrder(filters, config=config, precedence=precedence, seed=seed)
+    name = "auto" if policy in ROUTING else policy
+    return make(name, filters, config=config, precedence=precedence, seed=seed)
 
 
 def _task_key(context: TaskContext | None, application: str, node: int) -> TaskKey:

@@ -89,13 +89,14 @@ def conjunction(df: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 @dataclass(frozen=True)
 class Pilot:
-    """A sample of rows, judged by every predicate (`drops`), and the seconds that each takes per row."""
+    """A sample of rows, judged by every predicate (`drops`), the seconds that each takes per row, and attributes."""
 
     drops: BoolMatrix
     costs: Floats
+    attributes: dict[str, pa.Array]
 
 
-def pilot(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
+def pilot(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequence[str] = ()) -> Pilot | str:
     """Sample some rows and judge and time the predicates on them; or say why that is not worth it."""
     if len(predicates) < 2:
         return "one native predicate has one order"
@@ -107,13 +108,13 @@ def pilot(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
     if wide:
         return f"a sample would have to compute the input's {wide} first"
     try:
-        return _try_out(df, predicates)
+        return _try_out(df, predicates, attributes)
     except PySparkException as error:
         return f"the sample could not be judged ({error.getCondition() or type(error).__name__})"
 
 
-def _try_out(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | str:
-    needed = list(dict.fromkeys(c for p in predicates for c in p.columns))
+def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequence[str]) -> Pilot | str:
+    needed = list(dict.fromkeys([*(c for p in predicates for c in p.columns), *attributes]))
     sample = df.select(*(F.col(quoted(c)) for c in needed)).limit(PILOT_ROWS).toArrow()
     if not sample.num_rows:
         return "the sample is empty"
@@ -124,7 +125,8 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate]) -> Pilot | st
     terms = guarded(predicates, terms)
     rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(terms))).collect()
     drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
-    return Pilot(drops, time_terms(df.sparkSession, sample, terms))
+    found = {name: sample.column(name).combine_chunks() for name in attributes}
+    return Pilot(drops, time_terms(df.sparkSession, sample, terms), found)
 
 
 def guarded(predicates: Sequence[NativePredicate], terms: Sequence[Column]) -> list[Column]:

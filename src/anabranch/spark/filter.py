@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import count
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -29,9 +32,11 @@ from anabranch.model.predicates import (
     require_unique_names,
     stages,
 )
-from anabranch.ordering import POLICIES, Precedence, make
+from anabranch.ordering import POLICIES, Precedence
 from anabranch.report import FilterReport
-from anabranch.spark import arrow, catalyst
+from anabranch.routing.routed import RoutePlan
+from anabranch.routing.source_based_order import SourceBasedOrder
+from anabranch.spark import arrow, catalyst, pilot, plans
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Ledger, LedgerParam
 from anabranch.spark.lookup import collect_values, member_test
@@ -50,7 +55,9 @@ class Filter:
     predicates
         Spark column expressions, `anabranch.predicate(...)` and `anabranch.lookup(...)`, in any order.
     policy
-        `"auto"` (default), or one of `fixed`, `agreedy`, `sweep`, `independent`, `localswaps`, `exhaustive`.
+        `"auto"` (default) chooses between one order and several routes; `content` and `mesh` look for routes by their
+        own methods; `sbr` draws an order for every chunk, as an Eddy does; `fixed`, `agreedy`, `sweep`, `independent`,
+        `localswaps`, `exhaustive` keep one order for all rows.
     strict
         Keep every fallible predicate behind those written before it.
     on_error
@@ -61,6 +68,9 @@ class Filter:
         Folder in which counts, decisions and profiles survive restarts.
     config
         Profiling and decision parameters; the defaults of the policy otherwise.
+    attributes
+        Columns by which routes may be told apart; by default those that predicates read and some more of simple types.
+        An empty list keeps one order for all rows.
 
     Examples
     --------
@@ -82,16 +92,19 @@ class Filter:
         pinned: bool = False,
         state: str | os.PathLike[str] | None = None,
         config: OrderingConfig | None = None,
+        attributes: Sequence[str] | None = None,
     ) -> None:
         self.predicates = gather(predicates)
         require_unique_names(self.predicates)
-        if policy not in POLICIES:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(policy, list(POLICIES), "policies"))
+        known = list(dict.fromkeys([*POLICIES, *arrow.ROUTING, SourceBasedOrder.name]))
+        if policy not in known:
+            raise QueryError(f"unknown policy {policy!r}", hint=suggest(policy, known, "policies"))
         if on_error not in ("raise", "quarantine"):
             raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
         self.policy = "fixed" if pinned else policy
         self.config = config or OrderingConfig.for_policy(self.policy)
         self.strict, self.on_error = strict, on_error
+        self.attributes = None if attributes is None else tuple(attributes)
         self._identity = arrow.new_identity()
         self._ledger = Ledger(tuple(p.name for p in self.predicates), state)
         self._nodes = count()
@@ -100,6 +113,7 @@ class Filter:
         self._native: dict[tuple[int, ...], NativeOrder] = {}
         self._parts: tuple[tuple[int, ...], ...] = ()
         self._applied: DataFrame | None = None
+        self._saved_kinds: dict[str, str] = {}
         for p in self.predicates:
             _require_picklable(p)
 
@@ -169,9 +183,33 @@ class Filter:
             lines += self._explained_order(df, stage, [judged[i] for i in stage.members])
         return "\n".join(lines)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was learned, orders and routes, to a file from which `load` takes it in another run."""
+        if self._applied is None:
+            raise QueryError("the filter has learned nothing yet", hint="apply it, and run what it returns, first")
+        kinds = {field.name: field.dataType.simpleString() for field in self._applied.schema.fields}
+        self._ledger.save_learned(Path(path), kinds)
+
+    def load(self, path: str | os.PathLike[str]) -> Filter:
+        """Start with what a filter of the same predicates has saved; returns the filter."""
+        self._saved_kinds = self._ledger.load_learned(Path(path))
+        return self
+
+    def _require_same_attributes(self, df: DataFrame, plan: RoutePlan) -> None:
+        """Saved routes fit only an input that has their attributes, with their types."""
+        kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+        for name in plan.classifier.attributes:
+            wanted = self._saved_kinds.get(name, kinds.get(name))
+            if kinds.get(name) != wanted or name not in kinds:
+                found = f"is {kinds[name]}" if name in kinds else "is missing"
+                raise QueryError(
+                    f"the saved routes look at column {name!r} of type {wanted}, which {found} in this input",
+                    hint="load routes that were learned on such data, or start without",
+                )
+
     def _explained_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> list[str]:
-        if stage.executor == "catalyst":
-            native = self._native_order(df, stage, members)
+        native = self._native_order(df, stage, members) if stage.executor == "catalyst" else None
+        if native is not None:
             order, why = native.order, native.why
         else:
             seed = self._ledger.learned(stage.members)
@@ -183,6 +221,9 @@ class Filter:
             )
             why = "fixed as written" if self.policy == "fixed" else why
         lines = [f"   order: {' -> '.join(members[i].name for i in order)}   ({why})"]
+        plan = native.plan if native is not None else self._ledger.plan(stage.members)
+        if plan is not None:
+            lines += [f"   {line}" for line in _explained_routes(plan, members)]
         edges = sorted(constraints(members, strict=self.strict))
         lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
         return lines
@@ -213,7 +254,7 @@ class Filter:
         if known is None:
             native = [p for p in members if isinstance(p, NativePredicate)]
             precedence = Precedence(len(native), constraints(native, strict=self.strict))
-            known = NativeOrder(native, precedence, self.policy, self.config)
+            known = NativeOrder(native, precedence, self.policy, self.config, self._attributes(df, native))
             before = known.names()
             known.decide(df)
             self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
@@ -224,9 +265,11 @@ class Filter:
         members = [self.predicates[i] for i in stage.members]
         kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
         types = _input_types(df, members, dict(kept))
+        attributes = self._attributes(df, members)
+        types.update({name: _column_type(df, name, df.columns, "attributes") for name in attributes})
         precedence = Precedence(len(members), constraints(members, strict=self.strict))
-        make(self.policy, len(members), config=self.config, precedence=precedence)  # what it refuses, it refuses here
-        return arrow.FilterTask(
+        arrow.make_order(self.policy, len(members), self.config, precedence)  # what it refuses, it refuses here
+        task = arrow.FilterTask(
             identity=f"{self._identity}/{stage.members}/{counted}",
             part=stage.members,
             evaluators=tuple(self._evaluator(p) for p in members),
@@ -239,11 +282,46 @@ class Filter:
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
             time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
             application=df.sparkSession.sparkContext.applicationId,
+            attributes=attributes,
+            plan=self._known_plan(df, stage, attributes),
             node=next(self._nodes),
             quarantine=self.on_error == "quarantine",
             seed=self._ledger.learned(stage.members),
             ledger=self._shared_ledger(df) if counted else None,
         )
+        return self._with_pilot(df, task) if self.policy == "mesh" else task
+
+    def _known_plan(self, df: DataFrame, stage: Stage, attributes: Sequence[str]) -> RoutePlan | None:
+        plan = self._ledger.plan(stage.members) if attributes else None
+        if plan is not None:
+            self._require_same_attributes(df, plan)
+        return plan
+
+    def _with_pilot(self, df: DataFrame, task: arrow.FilterTask) -> arrow.FilterTask:
+        """Find the mesh by a pilot sample, where nothing is known yet and a sample can be taken."""
+        if task.plan is not None or df.isStreaming or not task.attributes or len(task.evaluators) < 2:
+            return task
+        sample = pilot.judge_sample(df, task)
+        log = self._ledger.log(task.part)
+        plan = log.recall(sample.attributes, sample.drops)
+        if plan is None:
+            plan = plans.find(self.policy, sample.attributes, sample.drops, sample.costs, task.precedence)
+            if plan is None:
+                return task
+            log.note(time.time(), sample.attributes, sample.drops, plan)
+        self._ledger.remember_plan(task.part, plan)
+        return replace(task, plan=plan)
+
+    def _attributes(self, df: DataFrame, members: Sequence[Predicate]) -> tuple[str, ...]:
+        """Columns that routes of some predicates may be told apart by."""
+        if self.policy not in arrow.ROUTING or len(members) < 2:
+            return ()
+        if self.attributes is None:
+            read = [n for p in members for n in (p.columns if isinstance(p, NativePredicate) else p.reads)]
+            return plans.attributes_of(df, read)
+        for name in self.attributes:
+            _column_type(df, name, df.columns, "attributes")
+        return self.attributes
 
     def _shared_ledger(self, df: DataFrame) -> Any:
         if self._accumulator is None:
@@ -278,6 +356,14 @@ def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", 
     10
     """
     return Filter(*predicates, policy=policy, **options).apply(df)
+
+
+def _explained_routes(plan: RoutePlan, members: Sequence[Predicate]) -> list[str]:
+    return [
+        f"route {i}: {' or '.join(plan.classifier.tests(i)) or 'all other rows'}: "
+        f"{' -> '.join(members[f].name for f in order)}"
+        for i, order in enumerate(plan.orders)
+    ]
 
 
 def _guarded(p: Predicate, strict: bool) -> bool:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,27 @@ from pyspark.accumulators import AccumulatorParam
 
 from anabranch import events
 from anabranch.errors import QueryError
-from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.arrays import Floats
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
+from anabranch.routing.plan_log import PlanLog
+from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.spark.saved import (
+    log_from_json,
+    log_to_json,
+    plan_from_json,
+    plan_to_json,
+    seed_from_json,
+    seed_to_json,
+)
 
 RECENT_RECORDS = 4096
 RECENT_EVENTS = 10_000
 SEED_PROFILES = 2000
 SAVE_INTERVAL_SECONDS = 1.0
 STATE_FILE = "filter.json"
-STATE_VERSION = 1
+STATE_VERSION = 2
+SAVED_VERSION = 1
 
 
 Part = tuple[int, ...]
@@ -62,6 +73,30 @@ class TaskRecord:
     attempt: int = 0
     events: tuple[events.Event, ...] = ()
     learned: Seed | None = None
+    routes: tuple[RouteState, ...] = ()
+    plan: RoutePlan | None = None
+
+
+@dataclass
+class Entry:
+    """Counts of one task, or of many: per predicate, and per route by its tests."""
+
+    tally: Tally
+    routes: dict[tuple[str, ...], RouteState]
+    attempt: int = 0
+
+    @classmethod
+    def empty(cls, filters: int, attempt: int = 0) -> Entry:
+        """All zero."""
+        return cls(Tally.empty(filters), {}, attempt)
+
+    def add(self, tally: Tally, routes: Iterable[RouteState]) -> None:
+        """Count more in; a route keeps its latest order."""
+        self.tally.add(tally)
+        for route in routes:
+            known = self.routes.get(route.tests, RouteState(route.tests, route.order, 0, 0.0))
+            rows, seconds = known.rows + route.rows, known.seconds + route.seconds
+            self.routes[route.tests] = replace(route, rows=rows, seconds=seconds)
 
 
 class LedgerParam(AccumulatorParam[Any]):
@@ -93,8 +128,10 @@ class Ledger:
     def __init__(self, names: tuple[str, ...], state: str | os.PathLike[str] | None = None) -> None:
         self._lock = threading.RLock()
         self._names = names
-        self._folded: dict[Part, Tally] = {}
-        self._recent: dict[tuple[Part, TaskKey], tuple[int, Tally]] = {}
+        self._folded: dict[Part, Entry] = {}
+        self._recent: dict[tuple[Part, TaskKey], Entry] = {}
+        self._plans: dict[Part, RoutePlan] = {}
+        self._logs: dict[Part, PlanLog] = {}
         self._events: deque[events.Event] = deque(maxlen=RECENT_EVENTS)
         self._learned: dict[Part, Seed] = {}
         self._path = None if state is None else Path(state) / STATE_FILE
@@ -108,14 +145,16 @@ class Ledger:
         with self._lock:
             for record in records:
                 self._forget_other_runs(record)
-                self._folded.setdefault(record.part, Tally.empty(len(record.part)))
+                self._folded.setdefault(record.part, Entry.empty(len(record.part)))
                 self._enter_one(record)
                 self._events.extend(record.events)
+                self._keep_plan(record)
                 if record.learned is not None:
                     self._learn(record.part, record.learned)
             while len(self._recent) > RECENT_RECORDS:
                 part, key = next(iter(self._recent))
-                _add(self._folded[part], self._recent.pop((part, key))[1])
+                old = self._recent.pop((part, key))
+                self._folded[part].add(old.tally, old.routes.values())
             if time.monotonic() - self._saved > SAVE_INTERVAL_SECONDS:
                 self.save()
 
@@ -124,12 +163,12 @@ class Ledger:
         with self._lock:
             self._events.append(event)
 
-    def totals(self) -> dict[Part, Tally]:
+    def totals(self) -> dict[Part, Entry]:
         """Counts and times of every stage over all tasks."""
         with self._lock:
-            totals = {part: Tally.empty(len(part)) for part in self._folded}
-            for part, tally in (*self._folded.items(), *((p, t) for (p, _), (_, t) in self._recent.items())):
-                _add(totals[part], tally)
+            totals = {part: Entry.empty(len(part)) for part in self._folded}
+            for part, entry in (*self._folded.items(), *((p, e) for (p, _), e in self._recent.items())):
+                totals[part].add(entry.tally, entry.routes.values())
             return totals
 
     def events(self) -> tuple[events.Event, ...]:
@@ -142,6 +181,43 @@ class Ledger:
         with self._lock:
             return self._learned.get(part)
 
+    def plan(self, part: Part) -> RoutePlan | None:
+        """The routes that the last task with routes used."""
+        with self._lock:
+            return self._plans.get(part)
+
+    def remember_plan(self, part: Part, plan: RoutePlan) -> None:
+        """Start the next run with these routes."""
+        with self._lock:
+            self._plans[part] = plan
+
+    def log(self, part: Part) -> PlanLog:
+        """Plans found so far, with the statistics they were found for."""
+        with self._lock:
+            return self._logs.setdefault(part, PlanLog())
+
+    def save_learned(self, path: Path, kinds: Mapping[str, str]) -> None:
+        """Write what was learned, without counts; `kinds` are the types of the input's columns."""
+        with self._lock:
+            learned = {
+                "version": SAVED_VERSION,
+                "names": self._names,
+                "kinds": dict(kinds),
+                "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
+                "plans": [[part, plan_to_json(p)] for part, p in self._plans.items()],
+                "log": [[part, log_to_json(log)] for part, log in self._logs.items()],
+            }
+        _write(path, learned)
+
+    def load_learned(self, path: Path) -> dict[str, str]:
+        """Take in what `save_learned` wrote, and return the types of the columns it was learned on."""
+        saved = _read(path, SAVED_VERSION, self._names, "what a filter has learned")
+        with self._lock:
+            self._learned = {tuple(part): seed_from_json(s) for part, s in saved["learned"]}
+            self._plans = {tuple(part): plan_from_json(p) for part, p in saved["plans"]}
+            self._logs = {tuple(part): log_from_json(log) for part, log in saved["log"]}
+        return dict(saved["kinds"])
+
     def save(self) -> None:
         """Write the state folder, atomically."""
         self._saved = time.monotonic()
@@ -151,21 +227,25 @@ class Ledger:
             state = {
                 "version": STATE_VERSION,
                 "names": self._names,
-                "folded": [[part, _tally_json(t)] for part, t in self._folded.items()],
-                "recent": [[part, asdict(key), a, _tally_json(t)] for (part, key), (a, t) in self._recent.items()],
-                "learned": [[part, _seed_json(s)] for part, s in self._learned.items()],
+                "folded": [[part, _entry_json(e)] for part, e in self._folded.items()],
+                "recent": [[part, asdict(key), _entry_json(e)] for (part, key), e in self._recent.items()],
+                "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
+                "plans": [[part, plan_to_json(p)] for part, p in self._plans.items()],
                 "events": [[type(e).__name__, asdict(e)] for e in self._events],
             }
-        scratch = self._path.with_suffix(f".{os.getpid()}.tmp")
-        scratch.write_text(json.dumps(state))
-        os.replace(scratch, self._path)
+        _write(self._path, state)
 
     def _enter_one(self, record: TaskRecord) -> None:
-        attempt, tally = self._recent.get((record.part, record.key), (record.attempt, Tally.empty(len(record.part))))
-        if attempt != record.attempt:
-            tally = Tally.empty(len(record.part))
-        _add(tally, record.tally)
-        self._recent[record.part, record.key] = record.attempt, tally
+        entry = self._recent.get((record.part, record.key))
+        if entry is None or entry.attempt != record.attempt:
+            entry = self._recent[record.part, record.key] = Entry.empty(len(record.part), record.attempt)
+        entry.add(record.tally, record.routes)
+
+    def _keep_plan(self, record: TaskRecord) -> None:
+        if record.plan is not None:
+            self._plans[record.part] = record.plan
+        elif record.routes and self._plans.get(record.part) is not None and _gave_up(record):
+            del self._plans[record.part]
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -188,20 +268,39 @@ class Ledger:
     def _load(self, path: Path) -> None:
         if not path.exists():
             return
-        try:
-            state = json.loads(path.read_text())
-            version, names = state["version"], tuple(state["names"])
-        except (ValueError, KeyError) as error:
-            raise QueryError(f"{path} is not the state of a filter", hint="choose another folder") from error
-        if version != STATE_VERSION or names != self._names:
-            raise QueryError(
-                f"{path} holds the state of another filter (version {version}, predicates {', '.join(names)})",
-                hint="choose another state folder, or delete this one to start anew",
-            )
-        self._folded = {tuple(part): _tally(t) for part, t in state["folded"]}
-        self._recent = {(tuple(part), TaskKey(**key)): (a, _tally(t)) for part, key, a, t in state["recent"]}
-        self._learned = {tuple(part): _seed(s) for part, s in state["learned"]}
+        state = _read(path, STATE_VERSION, self._names, "the state of a filter")
+        self._folded = {tuple(part): _entry(e) for part, e in state["folded"]}
+        self._recent = {(tuple(part), TaskKey(**key)): _entry(e) for part, key, e in state["recent"]}
+        self._learned = {tuple(part): seed_from_json(s) for part, s in state["learned"]}
+        self._plans = {tuple(part): plan_from_json(p) for part, p in state["plans"]}
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    scratch.write_text(json.dumps(data))
+    os.replace(scratch, path)
+
+
+def _read(path: Path, version: int, names: tuple[str, ...], what: str) -> dict[str, Any]:
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        found, others = data["version"], tuple(data["names"])
+    except FileNotFoundError:
+        raise QueryError(f"{path} does not exist", hint="choose the file that was saved") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise QueryError(f"{path} is not {what}", hint="choose another path") from error
+    if others != names:
+        raise QueryError(
+            f"{path} is {what} with other predicates: {', '.join(others)}",
+            hint="choose another path, or delete this one to start anew",
+        )
+    if found != version:
+        raise QueryError(
+            f"{path} is {what} of format {found}, and this version reads format {version}",
+            hint="delete it to start anew",
+        )
+    return data
 
 
 def _require_folder(path: Path) -> None:
@@ -209,11 +308,6 @@ def _require_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise QueryError(f"{path} cannot be a state folder: {error.strerror}", hint="choose another folder") from error
-
-
-def _add(total: Tally, part: Tally) -> None:
-    for f in fields(Tally):
-        setattr(total, f.name, getattr(total, f.name) + getattr(part, f.name))
 
 
 def _merge_costs(old: Floats, new: Floats) -> Floats:
@@ -230,15 +324,20 @@ def _tally(data: dict[str, Any]) -> Tally:
     return Tally(**{k: a if a.ndim else data[k] for k, a in arrays.items()})
 
 
-def _seed_json(seed: Seed) -> dict[str, Any]:
-    bits = ["".join("1" if b else "0" for b in row) for row in seed.drops]
-    return {"order": seed.order, "drops": bits, "costs": [None if np.isnan(c) else c for c in seed.costs]}
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    routes = [asdict(route) for route in entry.routes.values()]
+    return {"tally": _tally_json(entry.tally), "routes": routes, "attempt": entry.attempt}
 
 
-def _seed(data: dict[str, Any]) -> Seed:
-    costs = np.array([np.nan if c is None else c for c in data["costs"]], dtype=float)
-    drops: BoolMatrix = np.array([[b == "1" for b in row] for row in data["drops"]], dtype=np.bool_)
-    return Seed(tuple(data["order"]), drops.reshape(-1, len(costs)), costs)
+def _entry(data: dict[str, Any]) -> Entry:
+    routes = [RouteState(**_tuples(route)) for route in data["routes"]]
+    return Entry(_tally(data["tally"]), {route.tests: route for route in routes}, data["attempt"])
+
+
+def _gave_up(record: TaskRecord) -> bool:
+    """Whether a task that had routes ended without: its last word on routes is one order for all."""
+    changes = [e for e in record.events if isinstance(e, events.RoutesChanged)]
+    return bool(changes) and len(changes[-1].routes) == 1
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import and_
 
 import numpy as np
 from pyspark.sql import DataFrame, Observation
@@ -15,8 +17,11 @@ from anabranch.model.predicates import NativePredicate
 from anabranch.ordering import Observation as Profile
 from anabranch.ordering import Seed, expected_cost, greedy_order, make, optimal_order
 from anabranch.ordering.precedence import Precedence
-from anabranch.spark import catalyst
+from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.spark import catalyst, plans
+from anabranch.spark.arrow import ROUTING
 from anabranch.spark.names import quoted
+from anabranch.spark.route_expression import routed
 
 PROFILED_ROWS_PER_BATCH = 500
 HASH_BUCKETS = 1_000_000
@@ -33,16 +38,25 @@ class NativeOrder:
         Constraints among them.
     policy, config
         How to order them.
+    attributes
+        Columns that routes may be told apart by.
     """
 
     def __init__(
-        self, predicates: Sequence[NativePredicate], precedence: Precedence, policy: str, config: OrderingConfig
+        self,
+        predicates: Sequence[NativePredicate],
+        precedence: Precedence,
+        policy: str,
+        config: OrderingConfig,
+        attributes: Sequence[str] = (),
     ) -> None:
         self.predicates, self.precedence = predicates, precedence
-        # How much is profiled is settled here, so of `auto` only A-Greedy is left.
-        self._policy = make(
-            "agreedy" if policy == "auto" else policy, len(predicates), config=config, precedence=precedence
-        )
+        # How much is profiled is settled here, so of the routing policies only A-Greedy is left.
+        ordering = "agreedy" if policy in ROUTING else policy
+        self._policy = make(ordering, len(predicates), config=config, precedence=precedence)
+        self._routing, self._attributes = policy, attributes
+        self.plan: RoutePlan | None = None
+        self._shares: tuple[int, ...] = ()
         self._config = config
         self._costs = np.full(len(predicates), np.nan)
         self._sampled = np.zeros(len(predicates), dtype=np.int64)
@@ -68,7 +82,7 @@ class NativeOrder:
         if df.isStreaming:
             self.why = "as written; a stream cannot be sampled ahead"
             return
-        found = catalyst.pilot(df, self.predicates)
+        found = catalyst.pilot(df, self.predicates, self._attributes)
         if isinstance(found, str):
             self.why = f"as written; {found}"
             return
@@ -77,7 +91,19 @@ class NativeOrder:
     def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
         """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
         watched = df if batch_id is None or not self._adaptive() else self._observed(df, batch_id)
-        return catalyst.conjunction(watched, [self.predicates[i].column for i in self.order])
+        terms = [p.column for p in self.predicates]
+        if self.plan is None:
+            return catalyst.conjunction(watched, [terms[i] for i in self.order])
+        plain = [terms[i] for i in self.order if self.predicates[i].trivial]
+        return watched.where(reduce(and_, [*plain, routed(watched, self.plan.classifier, self.plan.orders, terms)]))
+
+    def routes(self) -> list[RouteState]:
+        """The routes with the rows of the sample that take them; none where there is one order."""
+        if self.plan is None:
+            return []
+        tests = map(self.plan.classifier.tests, range(len(self.plan.orders)))
+        ways = zip(tests, self.plan.orders, self._shares, strict=True)
+        return [RouteState(test, order, rows, 0.0) for test, order, rows in ways if rows]
 
     def learn(self) -> Iterator[Event]:
         """Take in the profile of the last micro-batch, if its pass has finished."""
@@ -136,6 +162,20 @@ class NativeOrder:
             self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than as written"
         else:
             self.why = f"as written; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
+        self._find_routes(found)
+
+    def _find_routes(self, found: catalyst.Pilot) -> None:
+        """Routes for the predicates that cost something; trivial ones stay in front, where sources can use them."""
+        costly = [i for i, p in enumerate(self.predicates) if not p.trivial]
+        if self._routing not in ROUTING or self.precedence or len(costly) < 2:
+            return
+        plan = plans.find(self._routing, found.attributes, found.drops[:, costly], found.costs[costly])
+        if plan is None:
+            return
+        orders = tuple(tuple(costly[f] for f in order) for order in plan.orders)
+        self.plan = RoutePlan(plan.classifier, orders, plan.origin, plan.promised_saving)
+        self._shares = tuple(np.bincount(plan.classifier.classify(found.attributes), minlength=len(orders)).tolist())
+        self.why = f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %, by a pilot sample"
 
     def _proposal(self, found: catalyst.Pilot) -> Order:
         dropped = found.drops[found.drops.any(axis=1)]

@@ -8,9 +8,12 @@ import numpy as np
 
 from anabranch.model.predicates import Predicate
 from anabranch.ordering.pipeline import Tally
-from anabranch.report import FilterReport, PredicateReport
-from anabranch.spark.ledger import Ledger, Part
+from anabranch.report import FilterReport, PredicateReport, RouteReport
+from anabranch.routing.routed import RouteState
+from anabranch.spark.ledger import Entry, Ledger, Part
 from anabranch.spark.native_order import NativeOrder
+
+SMALLEST_SHARE = 0.05
 
 
 def build_report(
@@ -21,7 +24,8 @@ def build_report(
     native: Mapping[Part, NativeOrder],
 ) -> FilterReport:
     """The report of a filter, from what its tasks sent and what pilots sampled; `parts` are its stages as they run."""
-    totals = ledger.totals()
+    entries = ledger.totals()
+    totals = {part: entry.tally for part, entry in entries.items()}
     order = _order(predicates, [*parts, *(part for part in totals if part not in parts)], ledger, native)
     lines = {}
     for part, decided in native.items():
@@ -45,7 +49,33 @@ def build_report(
         profiling_share=sum(t.profiling_seconds for t in totals.values()) / spent if spent else 0.0,
         deciding_share=sum(t.deciding_seconds for t in totals.values()) / spent if spent else 0.0,
         events=ledger.events(),
+        routes=_routes(predicates, order, entries, native),
     )
+
+
+def _routes(
+    predicates: Sequence[Predicate],
+    order: Sequence[int],
+    entries: Mapping[Part, Entry],
+    native: Mapping[Part, NativeOrder],
+) -> list[RouteReport]:
+    """The routes of the stage that has most of them; rows from before they were found are left out."""
+    ways = [(part, list(entry.routes.values())) for part, entry in entries.items()]
+    ways += [(part, decided.routes()) for part, decided in native.items()]
+    part, states = max(ways, key=lambda way: len(way[1]), default=((), []))
+    total = sum(s.rows for s in states)
+    shown = [s for s in states if s.tests or s.rows >= SMALLEST_SHARE * total]
+    if len(shown) < 2:
+        return [RouteReport(1.0, tuple(predicates[i].name for i in order), None)]
+    rows = sum(s.rows for s in shown)
+    return [
+        RouteReport(s.rows / rows, tuple(predicates[part[f]].name for f in s.order), _row_us(s), s.tests)
+        for s in sorted(shown, key=lambda s: -s.rows)
+    ]
+
+
+def _row_us(state: RouteState) -> float | None:
+    return state.seconds / state.rows * 1e6 if state.seconds else None
 
 
 def _order(

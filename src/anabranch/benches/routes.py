@@ -1,0 +1,172 @@
+"""`anabranch bench routes`: different plans for different data, against plain Spark and the best single order."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.benches.harness import Contender, Race, race
+from anabranch.benches.real import DATA, FIELDS
+from anabranch.benches.recovery import rows_to_recover
+from anabranch.benches.workloads import Workload, build, independent
+from anabranch.measure import Bar, at_least, at_most, exit_code, informed, table, write_json
+from anabranch.spark.session import local_session
+
+SEED = 20_260_003
+WARM_UP_ROWS = 500
+
+
+def main(*, quick: bool, json_path: Path | None = None) -> int:
+    """Run every workload, print the table, write the JSON; 0 when all bars hold, 3 otherwise."""
+    spark = local_session("anabranch-bench", cores=2)
+    bars: list[Bar] = []
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
+        for run in WORKLOADS:
+            found = run(spark, Path(folder), quick)
+            bars += found
+            print(table(found), flush=True)
+            print()
+    print(table(bars))
+    if json_path is not None:
+        write_json(bars, json_path)
+    return exit_code(bars)
+
+
+def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Four predicates of 20 us; which of the first two drops nearly all rows depends on one attribute."""
+    rows, rng = 120_000 if quick else 400_000, _rng()
+    zone = rng.integers(0, 2, rows)
+    rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
+    work = build(spark, "regimes", rng.random((rows, 4)) < rates[zone], (20.0,) * 4, folder, {"zone": zone})
+    found = _against_the_best(work, rounds=3 if quick else 7)
+    return [
+        _over_best("two regimes", found, 1.3),
+        at_least("two regimes: plain Spark / ours", _plain(work, found, quick), 2.8, found.describe("ours")),
+        informed("two regimes: A/A control", found.ratio("best again", "best"), found.describe("best again", "best")),
+        *_policies(work, found, quick),
+    ]
+
+
+def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """The skew of Table 3, A = 5 %, aggregate selectivity 5 %: every class has its own strong predicate."""
+    rows, rng = 80_000 if quick else 300_000, _rng()
+    kind = rng.integers(0, 6, rows)
+    rates = np.where(np.eye(6, dtype=bool), 0.05, 1.0)
+    work = build(spark, "classes", rng.random((rows, 6)) < rates[kind], (20.0,) * 6, folder, {"kind": kind})
+    found = _against_the_best(work, rounds=2 if quick else 7)
+    return [
+        _over_best("six classes", found, 2.0),
+        at_least("six classes: plain Spark / ours", _plain(work, found, quick), 3.5, found.describe("ours")),
+    ]
+
+
+def attribute_pair(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Two attributes decide together (XOR), and neither does alone."""
+    rows, rng = 120_000 if quick else 400_000, _rng()
+    a, b = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
+    rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
+    passes = rng.random((rows, 4)) < rates[a ^ b]
+    work = build(spark, "pair", passes, (20.0,) * 4, folder, {"a": a, "b": b})
+    return [_over_best("attribute pair (XOR)", _against_the_best(work, rounds=2 if quick else 7), 1.25)]
+
+
+def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Nothing to tell apart."""
+    rows, rng = 100_000 if quick else 400_000, _rng()
+    attributes = {"zone": rng.integers(0, 2, rows), "x": rng.random(rows)}
+    work = build(spark, "uniform", independent(rows, (0.3, 0.6, 0.8, 0.9), rng), (20.0,) * 4, folder, attributes)
+    found = _against_the_best(work, rounds=6 if quick else 12)
+    return [
+        at_most(
+            "uniform data: ours / best single order", found.ratio("ours", "best"), 1.02, found.describe("ours", "best")
+        )
+    ]
+
+
+def one_operator(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Nothing to route."""
+    rows = 100_000 if quick else 400_000
+    attributes = {"zone": _rng().integers(0, 2, rows)}
+    work = build(spark, "one", independent(rows, (0.5,), _rng()), (20.0,), folder, attributes)
+    found = _race(
+        work,
+        {"ours": Workload.adaptive, "sbr": partial(Workload.adaptive, policy="sbr")},
+        rounds=6 if quick else 12,
+    )
+    return [at_most("one operator: ours / SBR", found.ratio("ours", "sbr"), 1.01, found.describe("ours", "sbr"))]
+
+
+def swap(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Classes swap their orders midway: how many rows until the cost is near the new best."""
+    rows, rng = 200_000, _rng()
+    zone = rng.integers(0, 2, rows)
+    late = np.arange(rows) >= rows // 2
+    rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
+    passes = rng.random((rows, 4)) < rates[zone ^ late]
+    needed = rows_to_recover(passes, {"zone": zone}, (20e-6,) * 4, rows // 2, zone ^ late)
+    detail = "one worker's loop on the same rows, cost per chunk within 10 % of the best for the classes"
+    return [at_most("classes swap their orders: rows until near the new best", needed, 50_000, detail)]
+
+
+def kdd(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Connections of an intrusion data set, in their recorded order; five costly predicates over content fields."""
+    if not DATA.exists():
+        print(f"real data: skipped, {DATA} is not there")
+        return []
+    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS), nrows=120_000 if quick else None).rename(columns=FIELDS)
+    passes = np.column_stack(
+        [
+            rows["src_bytes"] > 0,
+            rows["service"] != "ecr_i",
+            rows["flag"] == "SF",
+            rows["count"] < 300,
+            rows["dst_bytes"] < 5000,
+        ]
+    )
+    attributes = {name: rows[name].to_numpy() for name in ("protocol", "service", "flag", "logged_in", "count")}
+    work = build(spark, "kdd-routes", passes, (30.0, 20.0, 25.0, 15.0, 10.0), folder, attributes)
+    return [_over_best("KDD", _against_the_best(work, rounds=2 if quick else 5), 1.15)]
+
+
+def _against_the_best(work: Workload, *, rounds: int) -> Race:
+    best = work.best_order()
+    fixed: Callable[[Workload], DataFrame] = partial(Workload.adaptive, policy="fixed", order=best)
+    return _race(work, {"ours": Workload.adaptive, "best": fixed, "best again": fixed}, rounds=rounds)
+
+
+def _over_best(name: str, found: Race, limit: float) -> Bar:
+    return at_least(
+        f"{name}: best single order / ours", found.ratio("best", "ours"), limit, found.describe("best", "ours")
+    )
+
+
+def _plain(work: Workload, found: Race, quick: bool) -> float:
+    plain = _race(work, {"plain": Workload.plain}, rounds=1 if quick else 5)
+    if plain.answer != found.answer:
+        raise AssertionError("plain Spark returned other rows")
+    return plain.median("plain") / found.median("ours")
+
+
+def _policies(work: Workload, found: Race, quick: bool) -> list[Bar]:
+    """The other ways to find routes, on the same rows."""
+    ways = {policy: partial(Workload.adaptive, policy=policy) for policy in ("content", "mesh", "sbr")}
+    other = _race(work, ways, rounds=1 if quick else 5)
+    best = found.median("best")
+    return [informed(f"two regimes: best single order / {p}", best / other.median(p), other.describe(p)) for p in ways]
+
+
+def _race(work: Workload, contenders: Mapping[str, Contender[Workload]], *, rounds: int) -> Race:
+    return race(contenders, work, rounds=rounds, warm_up_on=work.first(WARM_UP_ROWS))
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(SEED)
+
+
+WORKLOADS = (two_regimes, six_classes, attribute_pair, uniform, one_operator, swap, kdd)

@@ -1,0 +1,240 @@
+"""Cells: the data cut along one attribute or a pair of attributes, and a route for every cell.
+
+A `Split` turns an attribute into a small number of codes: one per frequent value, or one per range. `Cells` combines
+one or two splits; each combination of codes is a cell, and each cell belongs to a route. Values that were never seen
+belong to route 0, the one for everything.
+
+>>> import pyarrow as pa
+>>> zones = split("zone", pa.array(["north", "south", "north"]))
+>>> cells = Cells((zones,), np.array([1, 2, 0]))
+>>> cells.classify({"zone": pa.array(["south", "north", "east", None])}).tolist()
+[2, 1, 0, 0]
+>>> cells.tests(2)
+("zone in ('south')",)
+
+Notes
+-----
+Partitioning functions f_j with d partitions of section 4.1: d -> `MOST_CODES`.
+
+Differs from the paper
+----------------------
+Frequent values have codes of their own instead of hash buckets, so that a route can be explained, and ranges follow the
+quantiles of a sample instead of running extremes, so that outliers do not empty them.
+
+References
+----------
+P. Bizarro, S. Babu, D. DeWitt, J. Widom, *Content-Based Routing: Different Plans for Different Data*, sections 3, 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.model.arrays import Floats
+from anabranch.model.attributes import is_discrete, numbers
+
+MOST_CODES = 24
+RANGES = 12
+
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+Columns = Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class ValueSplit:
+    """One code per listed value; all others, NULL too, share the last code."""
+
+    attribute: str
+    values: tuple[Any, ...]
+
+    @property
+    def codes(self) -> int:
+        """Number of codes."""
+        return len(self.values) + 1
+
+    def encode(self, array: pa.Array) -> Codes:
+        """The code of every row."""
+        found = pc.index_in(array, value_set=self._listed(array.type))
+        codes: Codes = pc.fill_null(found, len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
+        return codes
+
+    def describe(self, codes: Sequence[int]) -> str:
+        """The condition that a row has one of the codes."""
+        listed = [self.values[c] for c in codes if c < len(self.values)]
+        if len(self.values) in codes:
+            missing = [v for c, v in enumerate(self.values) if c not in codes]
+            return f"{self.attribute} not in {_listing(missing)}" if missing else f"any {self.attribute}"
+        return f"{self.attribute} in {_listing(listed)}"
+
+    def _listed(self, kind: pa.DataType) -> pa.Array:
+        return pa.array(self.values, type=kind.value_type if pa.types.is_dictionary(kind) else kind)
+
+
+@dataclass(frozen=True)
+class RangeSplit:
+    """One code per range between the bounds (upper bounds included), and a last one for NULL and NaN."""
+
+    attribute: str
+    bounds: tuple[float, ...]
+
+    @property
+    def codes(self) -> int:
+        """Number of codes."""
+        return len(self.bounds) + 2
+
+    def encode(self, array: pa.Array) -> Codes:
+        """The code of every row."""
+        values = numbers(array)
+        codes: Codes = np.searchsorted(np.array(self.bounds), values, side="left").astype(np.int64)
+        codes[np.isnan(values)] = self.codes - 1
+        return codes
+
+    def describe(self, codes: Sequence[int]) -> str:
+        """The condition that a row has one of the codes."""
+        chosen = sorted(c for c in codes if c < self.codes - 1)
+        parts = [self._interval(first, last) for first, last in _runs(chosen)]
+        if self.codes - 1 in codes and len(chosen) < self.codes - 1:
+            parts.append(f"{self.attribute} is null")
+        return " or ".join(parts) if len(chosen) < self.codes - 1 else f"any {self.attribute}"
+
+    def _interval(self, first: int, last: int) -> str:
+        low = f"{self.bounds[first - 1]:g} < " if first else ""
+        high = f" <= {self.bounds[last]:g}" if last < len(self.bounds) else ""
+        return f"{low}{self.attribute}{high}"
+
+
+Split = ValueSplit | RangeSplit
+
+
+def split(attribute: str, array: pa.Array) -> Split | None:
+    """A split of an attribute by a sample of its values; None where it cannot tell rows apart usefully.
+
+    Constants cannot; nor can discrete attributes in which nearly every row has a value of its own, or numbers that only
+    grow or fall, such as sequences and timestamps: their values do not come back.
+    """
+    counts = pc.value_counts(array.drop_null())
+    distinct = len(counts)
+    if distinct < 2 and not (distinct == 1 and array.null_count):
+        return None
+    if is_discrete(array.type) or distinct <= RANGES:
+        if distinct > max(MOST_CODES, len(array) // 4):
+            return None
+        ranked = sorted(counts.to_pylist(), key=lambda c: -c["counts"])
+        return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1]))
+    values = numbers(array)
+    steps = np.diff(values[~np.isnan(values)])
+    if (steps > 0).all() or (steps < 0).all():
+        return None
+    return RangeSplit(attribute, _quantiles(values))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Splits, and the route of every cell (a flat array over the combinations of codes, last split fastest)."""
+
+    splits: tuple[Split, ...]
+    route_of: Codes
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes to look at."""
+        return tuple(s.attribute for s in self.splits)
+
+    @cached_property
+    def routes(self) -> int:
+        """Number of routes; route 0 always exists."""
+        return int(self.route_of.max(initial=0)) + 1
+
+    def classify(self, columns: Columns) -> Codes:
+        """The route of every row."""
+        found: Codes = self.route_of[cells_of(self.splits, columns)]
+        return found
+
+    def tests(self, route: int) -> tuple[str, ...]:
+        """The conditions on attributes under which a row takes a route, one text per alternative."""
+        if len(self.splits) == 1:
+            return (self.splits[0].describe(np.flatnonzero(self.route_of == route).tolist()),)
+        first, second = self.splits
+        table = self.route_of.reshape(first.codes, second.codes) == route
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for code in range(first.codes):
+            if chosen := tuple(np.flatnonzero(table[code]).tolist()):
+                rows.setdefault(chosen, []).append(code)
+        return tuple(f"{first.describe(codes)} and {second.describe(chosen)}" for chosen, codes in rows.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {"splits": [_split_dict(s) for s in self.splits], "route_of": self.route_of.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Cells:
+        """From what `to_dict` gave."""
+        return cls(tuple(map(_split_of, data["splits"])), np.array(data["route_of"], dtype=np.int64))
+
+
+def _split_dict(s: Split) -> dict[str, Any]:
+    if isinstance(s, RangeSplit):
+        return {"attribute": s.attribute, "bounds": list(s.bounds)}
+    dates = [v.isoformat() if hasattr(v, "isoformat") else v for v in s.values]
+    return {"attribute": s.attribute, "values": dates}
+
+
+def _split_of(data: Mapping[str, Any]) -> Split:
+    if "bounds" in data:
+        return RangeSplit(data["attribute"], tuple(data["bounds"]))
+    return ValueSplit(data["attribute"], tuple(data["values"]))
+
+
+def cells_of(splits: Sequence[Split], columns: Columns) -> Codes:
+    """The cell of every row."""
+    cells = splits[0].encode(columns[splits[0].attribute])
+    for s in splits[1:]:
+        cells = cells * s.codes + s.encode(columns[s.attribute])
+    return cells
+
+
+def cell_count(splits: Sequence[Split]) -> int:
+    """Number of cells."""
+    return int(np.prod([s.codes for s in splits]))
+
+
+def pairs(splits: Sequence[Split]) -> list[tuple[Split, ...]]:
+    """Every single split, then every pair with a bearable number of cells."""
+    singles: list[tuple[Split, ...]] = [(s,) for s in splits]
+    both = [(a, b) for a, b in product(splits, splits) if a.attribute < b.attribute]
+    return singles + [p for p in both if cell_count(p) <= 2 * MOST_CODES]
+
+
+def coarse(s: Split) -> Split:
+    """A split with few codes, for pairs."""
+    if isinstance(s, RangeSplit) and len(s.bounds) > 3:
+        step = (len(s.bounds) + 1) // 4
+        return RangeSplit(s.attribute, s.bounds[step - 1 :: step][:3])
+    return s
+
+
+def _quantiles(values: Floats) -> tuple[float, ...]:
+    inner = np.nanquantile(values, np.linspace(0, 1, RANGES + 1)[1:-1])
+    return tuple(dict.fromkeys(float(v) for v in inner))
+
+
+def _listing(values: Sequence[Any]) -> str:
+    return "(" + ", ".join(repr(v) for v in values) + ")"
+
+
+def _runs(codes: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for c in codes:
+        if runs and runs[-1][1] == c - 1:
+            runs[-1] = (runs[-1][0], c)
+        else:
+            runs.append((c, c))
+    return runs

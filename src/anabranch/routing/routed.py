@@ -1,0 +1,380 @@
+"""The adaptive loop with routes: each class of rows has a pipeline of its own, and classes are found while rows run.
+
+Rows first go through one pipeline, as without routes. The rows it profiles are shown to a `ClassLearner`; once that
+proposes routes, a trial sends every other chunk through them, and they stay only if rows really take less time. From
+then on a row is classified, and joins the others of its route; each route is a `FilterPipeline`, so its order follows
+the rows of its class: A-Greedy per class. When the routes' own orders no longer save anything, the rows go through one
+pipeline again.
+
+>>> import pyarrow as pa
+>>> from anabranch.ordering import make
+>>> from anabranch.ordering.pipeline import Verdict
+>>> rng = np.random.default_rng(0)
+>>> zone = rng.integers(0, 2, 40_000)
+>>> passes = [(rng.random(40_000) < 0.05) ^ (zone == 1), (rng.random(40_000) < 0.05) ^ (zone == 0)]
+>>> clock, at = [0.0], 0
+>>> def judge(f, rows):
+...     clock[0] += 1e-5 * len(rows)
+...     return Verdict(passes[f][at + rows])
+>>> pipeline = RoutedPipeline(lambda seed: make("auto", 2, seed=seed), clock=lambda: clock[0])
+>>> while at < 40_000:
+...     size = pipeline.chunk_rows(40_000 - at)
+...     outcome = pipeline.process(size, judge, {"zone": pa.array(zone[at : at + size])})
+...     at += size
+>>> [(route.tests, route.order) for route in pipeline.take_routes() if route.tests]
+[(('zone in (1)',), (1, 0)), (('zone in (0)',), (0, 1))]
+
+Notes
+-----
+The trial is the measured processing rate of section 4.1; the pipeline for everything keeps W, the pipelines of the
+routes keep S. A route with its rows in a chunk is a ruster of Query Mesh, its order the r-token.
+
+References
+----------
+P. Bizarro, S. Babu, D. DeWitt, J. Widom, *Content-Based Routing: Different Plans for Different Data*, section 4.
+R. Nehme, K. Works, C. Lei, E. Rundensteiner, E. Bertino, *Multi-route query processing and optimization*, section 5.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.model.arrays import BoolMatrix, Floats, Order, Rows
+from anabranch.ordering.base import Reoptimizer, Seed
+from anabranch.ordering.pipeline import Evaluate, Failure, FilterPipeline, Outcome, Pace, Tally
+from anabranch.routing.cells import Codes, Columns
+from anabranch.routing.class_learner import ClassLearner, row_costs
+
+TRIAL_CHUNKS = 4
+TRIAL_ROWS = 400
+WORTHWHILE = 0.98
+CHUNKS_BETWEEN_CHECKS = 4
+CHECKS_BEFORE_MERGE = 3
+FEWEST_PROFILES = 30
+
+MakePolicy = Callable[[Seed | None], Reoptimizer]
+
+
+class Classifier(Protocol):
+    """Tells the route of a row by its attributes; route 0 is for rows like none that it knows."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes it looks at."""
+
+    @property
+    def routes(self) -> int:
+        """Number of routes."""
+
+    def classify(self, columns: Columns) -> Codes:
+        """The route of every row."""
+
+    def tests(self, route: int) -> tuple[str, ...]:
+        """When a row takes a route, in words."""
+
+
+@dataclass(frozen=True)
+class RoutePlan:
+    """A classifier and the order of each route, as one worker hands it to the next, or one run to the next."""
+
+    classifier: Classifier
+    orders: tuple[Order, ...]
+    origin: str
+    promised_saving: float = 0.0
+
+
+@dataclass(frozen=True)
+class RouteState:
+    """One route as it is now: rows so far, seconds that its filters took for them, order, and tests on attributes."""
+
+    tests: tuple[str, ...]
+    order: Order
+    rows: int
+    seconds: float
+
+
+@dataclass
+class _Routes:
+    """A plan in use: a pipeline per route, and what went through it since it was last asked."""
+
+    plan: RoutePlan
+    names: list[str]
+    pipelines: list[FilterPipeline]
+    rows: list[int]
+    seconds: list[float]
+    chunks: int = 0
+    idle: int = 0
+
+
+@dataclass
+class _Trial:
+    """Seconds per row, chunk by chunk, without and with routes.
+
+    Calls are priced by the filters' usual costs, so that a busy moment counts for neither side, and without those for
+    profiling, which new routes need more of at first; what is spent around the calls is taken as measured.
+    """
+
+    single: list[float] = field(default_factory=list)
+    routed: list[float] = field(default_factory=list)
+
+    def routed_turn(self) -> bool:
+        return len(self.single) > len(self.routed)
+
+    def over(self) -> bool:
+        return min(len(self.single), len(self.routed)) >= TRIAL_CHUNKS
+
+    def gain(self) -> float:
+        return statistics.median(self.single) / max(statistics.median(self.routed), 1e-12)
+
+
+class RoutedPipeline:
+    """Runs chunks of rows by class.
+
+    Parameters
+    ----------
+    make_policy
+        Makes an ordering policy from a seed; called for the whole and for every route.
+    plan
+        Routes learned elsewhere; used without a trial.
+    learning
+        Whether to look for routes.
+    unprofiled, seed, clock
+        As for `FilterPipeline`.
+    """
+
+    def __init__(
+        self,
+        make_policy: MakePolicy,
+        *,
+        plan: RoutePlan | None = None,
+        learning: bool = True,
+        start: Seed | None = None,
+        unprofiled: frozenset[int] = frozenset(),
+        seed: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._make, self._unprofiled, self._seed, self._clock = make_policy, unprofiled, seed, clock
+        self._main = self._pipeline(start)
+        self._pace = Pace()
+        policy = self._main.reoptimizer
+        self._learner = ClassLearner(policy.filters, policy.precedence) if learning and policy.filters > 1 else None
+        self._routes: _Routes | None = None
+        self._trial: _Trial | None = None
+        self._alone_rows, self._alone_seconds = 0, 0.0
+        self.rows_done = 0
+        self.reason = ""
+        if plan is not None:
+            self._adopt(plan, ())
+
+    @property
+    def reoptimizer(self) -> Reoptimizer:
+        """The policy of the pipeline for everything."""
+        return self._main.reoptimizer
+
+    @property
+    def plan(self) -> RoutePlan | None:
+        """The routes in use, with their present orders."""
+        if self._routes is None or self._trial is not None:
+            return None
+        orders = tuple(p.reoptimizer.order for p in self._routes.pipelines)
+        old = self._routes.plan
+        return RoutePlan(old.classifier, orders, old.origin, old.promised_saving)
+
+    def chunk_rows(self, available: int) -> int:
+        """How many of the available rows to process before the next decision."""
+        rows = self._pace.chunk_rows(available)
+        return min(rows, TRIAL_ROWS) if self._trial is not None else rows
+
+    def process(self, rows: int, evaluate: Evaluate, columns: Columns) -> Outcome:
+        """Run one chunk; `columns` holds the attributes of its rows."""
+        began = self._clock()
+        trial, before = self._trial, self._spent()
+        by_route = self._routes is not None and (trial is None or trial.routed_turn())
+        if self._routes is not None and by_route:
+            outcome, raised = self._by_route(self._routes, rows, evaluate, columns)
+        else:
+            outcome, raised = self._through(self._main, rows, evaluate, columns)
+            self._alone_rows += rows
+            self._alone_seconds += self._clock() - began
+        seconds = self._clock() - began
+        self.rows_done += rows
+        self._pace.note(rows, seconds)
+        if raised:
+            self._pace.look_closely()
+        if trial is not None and rows:
+            price, inside = np.subtract(self._spent(), before)
+            (trial.routed if by_route else trial.single).append((price + seconds - inside) / rows)
+        self._reconsider()
+        return outcome
+
+    def _spent(self) -> tuple[float, float]:
+        """Seconds in filters so far: priced by usual costs and without profiling, and as measured."""
+        if self._trial is None:
+            return 0.0, 0.0
+        tallies = [self._main.tally, *(p.tally for p in (self._routes.pipelines if self._routes else ()))]
+        costs = np.nan_to_num(self.costs())
+        return float(sum(t.seen @ costs for t in tallies)), float(sum(t.seconds.sum() for t in tallies))
+
+    def take_tally(self) -> Tally:
+        """Hand over the counts since the last call, of all routes together."""
+        total = self._main.take_tally()
+        for p in self._routes.pipelines if self._routes else ():
+            total.add(p.take_tally())
+        return total
+
+    def costs(self) -> Floats:
+        """Seconds per row and filter, as measured on all rows."""
+        return self._main.times.per_tuple()
+
+    def sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
+        """The sampled rows that routes are looked for in."""
+        return self._learner.sample() if self._learner else ({}, self.reoptimizer.profiles()[:0])
+
+    def take_routes(self) -> tuple[RouteState, ...]:
+        """Hand over rows and seconds of every way that rows took since the last call; the way for all has no tests."""
+        found = [RouteState((), self.reoptimizer.order, self._alone_rows, self._alone_seconds)]
+        self._alone_rows, self._alone_seconds = 0, 0.0
+        routes = self._routes
+        if routes is not None:
+            for i, p in enumerate(routes.pipelines):
+                tests = routes.plan.classifier.tests(i)
+                found.append(RouteState(tests, p.reoptimizer.order, routes.rows[i], routes.seconds[i]))
+                routes.rows[i], routes.seconds[i] = 0, 0.0
+        return tuple(state for state in found if state.rows)
+
+    def policies(self) -> dict[str, tuple[Order, str]]:
+        """Order and mode of every route in use, by its tests; a single order for all has no tests."""
+        return {name: (p.order, p.mode) for name, p in self._named().items()}
+
+    def policy_of(self, route: str) -> Reoptimizer:
+        """The policy of the route with these tests."""
+        return self._named()[route]
+
+    def _named(self) -> dict[str, Reoptimizer]:
+        if self._routes is None or self._trial is not None:
+            return {"": self.reoptimizer}
+        return {n: p.reoptimizer for n, p in zip(self._routes.names, self._routes.pipelines, strict=True)}
+
+    def _by_route(self, routes: _Routes, rows: int, evaluate: Evaluate, columns: Columns) -> tuple[Outcome, bool]:
+        """One ruster per route that occurs in the chunk."""
+        codes = routes.plan.classifier.classify(columns)
+        survivors: list[Rows] = []
+        failures: list[Failure] = []
+        raised = False
+        for route, pipeline in enumerate(routes.pipelines):
+            ruster = np.flatnonzero(codes == route)
+            if not len(ruster):
+                continue
+            began = self._clock()
+            outcome, more = self._through(pipeline, len(ruster), _within(evaluate, ruster), columns, ruster)
+            routes.rows[route] += len(ruster)
+            routes.seconds[route] += self._clock() - began
+            raised |= more
+            survivors.append(ruster[outcome.survivors])
+            failures += [Failure(int(ruster[f.row]), f.filter, f.message) for f in outcome.failures]
+        kept = np.sort(np.concatenate(survivors)) if survivors else np.zeros(0, dtype=np.int64)
+        return Outcome(kept, tuple(sorted(failures, key=lambda f: f.row))), raised
+
+    def _through(
+        self, pipeline: FilterPipeline, rows: int, evaluate: Evaluate, columns: Columns, ruster: Rows | None = None
+    ) -> tuple[Outcome, bool]:
+        before = pipeline.reoptimizer.profile_probability
+        pipeline.sampled = None if self._learner is None else partial(self._remember, columns, ruster)
+        outcome = pipeline.process(rows, evaluate)
+        return outcome, pipeline.reoptimizer.profile_probability > before
+
+    def _remember(self, columns: Columns, ruster: Rows | None, rows: Rows, drops: BoolMatrix) -> None:
+        assert self._learner is not None
+        picked = pa.array(rows if ruster is None else ruster[rows])
+        self._learner.add({name: array.take(picked) for name, array in columns.items()}, drops)
+
+    def _reconsider(self) -> None:
+        if self._trial is not None:
+            if self._trial.over():
+                self._judge(self._trial)
+        elif self._routes is not None:
+            self._merge_idle(self._routes)
+        elif self._learner is not None and self._learner.due():
+            found = self._learner.propose(self.costs())
+            if found is not None:
+                plan = RoutePlan(found.cells, found.orders, "content", found.saving)
+                self._adopt(plan, self._samples_by_route(plan))
+                self._trial = _Trial()
+
+    def _judge(self, trial: _Trial) -> None:
+        """Keep the routes if rows took less time by them."""
+        self._trial = None
+        gain = trial.gain()
+        if gain * WORTHWHILE > 1:
+            self.reason = f"rows take {gain:.2f} times less time by routes"
+        else:
+            self._retire()
+            self.reason = f"routes bring {gain:.2f}, not enough"
+
+    def _merge_idle(self, routes: _Routes) -> None:
+        """Fall back to one pipeline once the routes' own orders no longer save anything over the most used one."""
+        routes.chunks += 1
+        if routes.chunks % CHUNKS_BETWEEN_CHECKS:
+            return
+        routes.idle = routes.idle + 1 if self._benefit(routes) < 1 - WORTHWHILE else 0
+        if routes.idle >= CHECKS_BEFORE_MERGE:
+            busiest = max(routes.pipelines, key=lambda p: p.rows_done)
+            nothing = np.zeros((0, self.reoptimizer.filters), dtype=np.bool_)
+            self._retire()
+            old = self._main
+            self._main = self._pipeline(Seed(busiest.reoptimizer.order, nothing, old.times.per_tuple()))
+            self._main.tally = old.tally
+            if self._learner is not None:
+                self._learner.forget()
+            self.reason = "routes save nothing any more"
+
+    def _benefit(self, routes: _Routes) -> float:
+        """Share of the cost that the routes save over the most used order, by the rows they profiled last."""
+        used = [p for p in routes.pipelines if p.rows_done]
+        common = max(used, key=lambda p: p.rows_done).reoptimizer.order
+        own = shared = 0.0
+        for p in used:
+            drops, costs = p.reoptimizer.profiles(), np.nan_to_num(p.times.per_tuple())
+            if len(drops) < FEWEST_PROFILES or p.reoptimizer.mode == "learning":
+                return 1.0
+            own += p.rows_done * float(row_costs(p.reoptimizer.order, drops, costs).mean())
+            shared += p.rows_done * float(row_costs(common, drops, costs).mean())
+        return 1 - own / shared if shared else 0.0
+
+    def _retire(self) -> None:
+        """Give the routes up, and keep their counts."""
+        for p in self._routes.pipelines if self._routes else ():
+            self._main.tally.add(p.take_tally())
+        self._routes = None
+
+    def _adopt(self, plan: RoutePlan, samples: tuple[BoolMatrix, ...]) -> None:
+        nothing = np.zeros((0, self.reoptimizer.filters), dtype=np.bool_)
+        costs = self.costs()
+        seeds = [Seed(order, samples[i] if i < len(samples) else nothing, costs) for i, order in enumerate(plan.orders)]
+        count = len(plan.orders)
+        names = [" | ".join(plan.classifier.tests(i)) or "all other rows" for i in range(count)]
+        self._routes = _Routes(plan, names, [self._pipeline(s) for s in seeds], [0] * count, [0.0] * count)
+        self.reason = f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %"
+
+    def _samples_by_route(self, plan: RoutePlan) -> tuple[BoolMatrix, ...]:
+        """Dropped rows of the sample, by route: what each route's policy starts with."""
+        columns, drops = self.sample()
+        codes = plan.classifier.classify(columns)
+        dropped = drops.any(axis=1)
+        return tuple(drops[(codes == i) & dropped] for i in range(len(plan.orders)))
+
+    def _pipeline(self, seed: Seed | None) -> FilterPipeline:
+        policy = self._make(seed)
+        return FilterPipeline(policy, unprofiled=self._unprofiled, seed=self._seed, clock=self._clock)
+
+
+def _within(evaluate: Evaluate, ruster: Rows) -> Evaluate:
+    return lambda f, rows: evaluate(f, ruster[rows])

@@ -1,0 +1,71 @@
+"""A pilot sample for Python predicates: a few rows, judged by every predicate in one small Spark job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StructField, StructType
+
+from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.spark.arrow import FilterTask
+from anabranch.spark.decode import Columns, converter
+from anabranch.spark.names import column
+
+PILOT_ROWS = 400
+
+
+@dataclass(frozen=True)
+class JudgedSample:
+    """Sampled rows: their attributes, which predicates drop them, and the seconds per call of each predicate."""
+
+    attributes: dict[str, pa.Array]
+    drops: BoolMatrix
+    costs: Floats
+
+
+def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:
+    """Try all predicates on the first rows; those that must not be called for profiling count as dropping nothing."""
+    inputs = df.select(*(column(df, name).alias(f"c{i}") for i, name in enumerate(task.columns))).limit(PILOT_ROWS)
+    shape = StructType(
+        [
+            *inputs.schema.fields,
+            StructField("drops", ArrayType(BooleanType())),
+            StructField("costs", ArrayType(DoubleType())),
+        ]
+    )
+
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            drops, costs = judge_all(task, batch.columns, batch.num_rows)
+            extra = [pa.array(drops.tolist(), pa.list_(pa.bool_())), pa.array([costs.tolist()] * len(drops))]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *extra], names=shape.fieldNames())
+
+    table = inputs.coalesce(1).mapInArrow(judge, shape).toArrow()
+    width = len(task.evaluators)
+    drops = np.array(table["drops"].to_pylist(), dtype=np.bool_).reshape(table.num_rows, width)
+    costs = np.array(table["costs"].to_pylist(), dtype=float).reshape(table.num_rows, width)
+    found = {name: table[f"c{task.columns.index(name)}"].combine_chunks() for name in task.attributes}
+    mean: Floats = costs.mean(axis=0) if len(costs) else np.full(width, np.nan)
+    return JudgedSample(found, drops, mean)
+
+
+def judge_all(task: FilterTask, arrays: list[pa.Array], rows: int) -> tuple[BoolMatrix, Floats]:
+    """Which predicates drop which rows, and what a call of each costs."""
+    typed = [*zip(task.columns, task.types, strict=True), *task.kept]
+    converters = {name: found for name, kind in typed if (found := converter(kind))}
+    columns = Columns(dict(zip(task.columns, arrays, strict=True)), converters, task.time_zone, length=rows)
+    drops, costs = np.zeros((rows, len(task.evaluators)), dtype=np.bool_), np.zeros(len(task.evaluators))
+    for f in task.precedence.legal(range(len(task.evaluators))):
+        if f in task.unprofiled:
+            continue
+        began = time.perf_counter()
+        verdict = task.evaluators[f](columns, np.arange(rows))
+        costs[f] = (time.perf_counter() - began) / max(1, rows)
+        drops[:, f] = ~verdict.passed
+        drops[list(verdict.failures or ()), f] = False
+    return drops, costs

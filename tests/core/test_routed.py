@@ -1,0 +1,196 @@
+"""Routes found while rows run: the same survivors, classes found where there are some, none where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anabranch.benches.recovery import rows_to_recover
+from anabranch.model.arrays import BoolMatrix, Rows
+from anabranch.ordering import make
+from anabranch.ordering.pipeline import Verdict
+from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
+from anabranch.routing.class_learner import ClassLearner, row_costs
+from anabranch.routing.plan_log import PlanLog
+from anabranch.routing.routed import RoutedPipeline, RoutePlan
+
+ZONES = np.array(["north", "south"], dtype=object)
+REGIMES = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
+Values = Mapping[str, np.ndarray[Any, Any]]
+
+
+class Worker:
+    """Runs rows through a routed pipeline on a clock that only predicates move."""
+
+    def __init__(self, passes: BoolMatrix, attributes: Values, cost: float = 2e-5, **options: Any) -> None:
+        self.passes = passes
+        self.columns = {name: pa.array(values) for name, values in attributes.items()}
+        self.cost, self.now, self.at = cost, 0.0, 0
+        self.pipeline = RoutedPipeline(
+            lambda seed: make("auto", passes.shape[1], seed=seed), clock=lambda: self.now, **options
+        )
+        self.survivors: list[int] = []
+
+    def judge(self, f: int, rows: Rows) -> Verdict:
+        self.now += self.cost * len(rows)
+        return Verdict(self.passes[self.at + rows, f])
+
+    def run(self, batch: int = 10_000) -> Worker:
+        while self.at < len(self.passes):
+            size = self.pipeline.chunk_rows(min(batch, len(self.passes) - self.at))
+            chunk = {name: array.slice(self.at, size) for name, array in self.columns.items()}
+            self.survivors += (self.at + self.pipeline.process(size, self.judge, chunk).survivors).tolist()
+            self.at += size
+        return self
+
+    @property
+    def calls_per_row(self) -> float:
+        return self.now / self.cost / len(self.passes)
+
+
+def two_regimes(rows: int, seed: int = 0) -> tuple[BoolMatrix, Values]:
+    rng = np.random.default_rng(seed)
+    zone = rng.integers(0, 2, rows)
+    attributes = {"zone": ZONES[zone], "noise": rng.random(rows), "id": np.arange(rows)}
+    return rng.random((rows, 4)) < REGIMES[zone], attributes
+
+
+def test_two_regimes_get_two_routes_and_fewer_calls() -> None:
+    worker = Worker(*two_regimes(60_000)).run()
+    taken = {r.tests: r.order[0] for r in worker.pipeline.take_routes() if r.rows > 10_000}
+    assert taken == {("zone in ('north')",): 0, ("zone in ('south')",): 1}
+    assert worker.calls_per_row < 1.25  # the best single order needs 1.6
+
+
+def test_a_pair_of_attributes_decides_where_neither_does_alone() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 2, 60_000), rng.integers(0, 2, 60_000)
+    passes = rng.random((60_000, 4)) < REGIMES[a ^ b]
+    worker = Worker(passes, {"a": ZONES[a], "b": b, "noise": rng.random(60_000)}).run()
+    plan = worker.pipeline.plan
+    assert plan is not None
+    assert plan.classifier.attributes == ("a", "b")
+    assert worker.calls_per_row < 1.25
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_uniform_data_keeps_one_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    passes = rng.random((30_000, 4)) < np.array([0.3, 0.6, 0.8, 0.9])
+    attributes = {"zone": ZONES[rng.integers(0, 2, 30_000)], "x": rng.random(30_000), "k": rng.integers(0, 20, 30_000)}
+    worker = Worker(passes, attributes).run()
+    assert worker.pipeline.plan is None
+    assert [r.tests for r in worker.pipeline.take_routes()] == [()]
+
+
+def test_classes_that_swap_their_orders_are_followed() -> None:
+    rng = np.random.default_rng(5)
+    zone, late = rng.integers(0, 2, 120_000), (np.arange(120_000) >= 60_000).astype(int)
+    passes = rng.random((120_000, 4)) < REGIMES[zone ^ late]
+    assert rows_to_recover(passes, {"zone": ZONES[zone]}, (2e-5,) * 4, 60_000, zone ^ late) <= 50_000
+
+
+def test_routes_whose_benefit_is_gone_become_one_order_again() -> None:
+    rng = np.random.default_rng(6)
+    zone = rng.integers(0, 2, 400_000)
+    rates = np.where((np.arange(400_000) < 50_000)[:, None], REGIMES[zone], np.array([0.05, 0.5, 0.9, 0.95]))
+    worker = Worker(rng.random((400_000, 4)) < rates, {"zone": ZONES[zone]})
+    assert worker.run().pipeline.plan is None
+    assert worker.pipeline.reoptimizer.order[0] == 0
+    assert "save nothing" in worker.pipeline.reason
+
+
+def test_counts_of_all_routes_add_up() -> None:
+    passes, attributes = two_regimes(40_000)
+    worker = Worker(passes, attributes).run()
+    tally, routes = worker.pipeline.take_tally(), worker.pipeline.take_routes()
+    assert tally.rows == sum(r.rows for r in routes) == 40_000
+    assert tally.calls.sum() == round(worker.now / worker.cost)
+    assert worker.pipeline.take_tally().rows == 0
+
+
+def test_routes_learned_elsewhere_are_used_at_once() -> None:
+    passes, attributes = two_regimes(20_000)
+    learned = Worker(*two_regimes(40_000, seed=9)).run().pipeline.plan
+    assert learned is not None
+    worker = Worker(passes, attributes, plan=learned).run()
+    assert {r.tests for r in worker.pipeline.take_routes()} >= {("zone in ('north')",), ("zone in ('south')",)}
+    assert worker.calls_per_row < 1.25
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    filters=st.integers(1, 5),
+    batch=st.sampled_from([1, 7, 300, 10_000]),
+    nulls=st.booleans(),
+)
+def test_routes_never_change_the_answer(seed: int, filters: int, batch: int, nulls: bool) -> None:
+    rng = np.random.default_rng(seed)
+    rows = 600 if batch == 1 else 3000
+    kind = rng.integers(0, 3, rows)
+    passes = rng.random((rows, filters)) < rng.random((3, filters))[kind]
+    values = np.array(["a", "b", None if nulls else "c"], dtype=object)[kind]
+    worker = Worker(passes, {"kind": values, "x": np.where(kind == 1, np.nan, kind)}).run(batch)
+    assert worker.survivors == np.flatnonzero(passes.all(axis=1)).tolist()
+
+
+def test_values_of_every_kind_are_split_or_left_alone() -> None:
+    assert split("constant", pa.array([1, 1, 1])) is None
+    assert split("sequence", pa.array(range(500))) is None
+    assert split("comment", pa.array([f"text {i}" for i in range(500)])) is None
+    assert split("all null", pa.array([None] * 5, pa.string())) is None
+    assert isinstance(split("null or not", pa.array(["x", None, "x"])), ValueSplit)
+    assert isinstance(split("number", pa.array(np.random.default_rng(0).random(500))), RangeSplit)
+    assert isinstance(split("day", pa.array([date(2026, 1, 1 + i % 3) for i in range(60)])), ValueSplit)
+
+
+def test_ranges_keep_null_and_nan_apart() -> None:
+    ranges = RangeSplit("x", (1.0, 2.0))
+    assert ranges.encode(pa.array([0.5, 1.0, 1.5, 9.0, None, float("nan")])).tolist() == [0, 0, 1, 2, 3, 3]
+    assert ranges.describe([0]) == "x <= 1"
+    assert ranges.describe([1, 2]) == "1 < x"
+    assert ranges.describe([0, 2]) == "x <= 1 or 2 < x"
+
+
+def test_cells_survive_json() -> None:
+    cells = Cells((ValueSplit("a", ("x", "y")), RangeSplit("b", (1.0,))), np.arange(9) % 3)
+    again = Cells.from_dict(cells.to_dict())
+    columns = {"a": pa.array(["x", "z", None]), "b": pa.array([0.0, 2.0, None])}
+    assert again.classify(columns).tolist() == cells.classify(columns).tolist()
+    assert again.tests(1) == cells.tests(1)
+
+
+def test_a_learner_with_too_few_rows_or_unknown_costs_proposes_nothing() -> None:
+    learner = ClassLearner(2)
+    assert learner.propose(np.ones(2)) is None
+    learner.add({"a": pa.array(["x", "y"] * 100)}, np.array([[True, False], [False, True]] * 100))
+    assert learner.propose(np.array([1.0, np.nan])) is None
+    assert learner.propose(np.ones(2)) is not None
+    learner.forget()
+    assert len(learner) == 0
+
+
+def test_row_costs_stop_at_the_first_drop() -> None:
+    drops = np.array([[False, False], [False, True], [True, False]])
+    assert row_costs((0, 1), drops, np.array([1.0, 10.0])).tolist() == [11.0, 11.0, 1.0]
+
+
+def test_a_plan_is_recalled_only_where_its_classes_look_the_same() -> None:
+    zone = pa.array(ZONES[np.arange(400) % 2])
+    north = np.arange(400) % 2 == 0
+    drops = np.column_stack([north, ~north])
+    plan = RoutePlan(Cells((ValueSplit("zone", ("north",)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
+    log = PlanLog()
+    log.note(0.0, {"zone": zone}, drops, plan)
+    assert log.recall({"zone": zone}, drops) is plan
+    assert log.recall({"zone": zone}, ~drops) is None
+    assert log.recall({"other": zone}, drops) is None
+    assert log.recall({"zone": zone}, drops[:, [0, 1, 1]]) is None

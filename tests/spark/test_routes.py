@@ -1,0 +1,197 @@
+"""Routes on Spark: the same rows on both executors, fewer calls, what is reported, saved, loaded and refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.errors import QueryError
+from anabranch.events import RoutesChanged
+
+pytestmark = pytest.mark.spark
+
+ROWS = 24_000
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    """Two regimes told apart by `zone`, with nothing in the hidden numbers that tells the outcome."""
+    wanted = "case when zone = 'north' then array(0.05, 0.95) else array(0.95, 0.05) end"
+    return (
+        spark.range(0, ROWS, 1, 2)
+        .selectExpr("id", "if(hash(id) % 2 = 0, 'north', 'south') as zone", "rand(7) as a", "rand(8) as b")
+        .selectExpr("id", "zone", f"{wanted} as wanted", "a", "b")
+        .selectExpr(
+            "id",
+            "zone",
+            "pmod(hash(id, 1), 1000000) * 2 + cast(a < wanted[0] as int) as p",
+            "pmod(hash(id, 2), 1000000) * 2 + cast(b < wanted[1] as int) as q",
+            "struct(id) as nested",
+            "cast(null as string) as nothing",
+            "cast('NaN' as double) as nan",
+        )
+        .persist()
+    )
+
+
+def odd(zone: str, hidden: int) -> bool:
+    """Costs enough for routes to pay."""
+    end = time.perf_counter() + 1e-5
+    while time.perf_counter() < end:
+        pass
+    return hidden & 1 == 1
+
+
+def predicates() -> list[Any]:
+    return [ab.predicate(odd, "zone", "p", name="p"), ab.predicate(odd, "zone", "q", name="q")]
+
+
+def ids(df: DataFrame) -> list[int]:
+    return sorted(r.id for r in df.select("id").collect())
+
+
+@pytest.fixture(scope="module")
+def expected(rows: DataFrame) -> list[int]:
+    return ids(rows.where("p % 2 = 1 and q % 2 = 1"))
+
+
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "sbr"])
+def test_every_policy_returns_the_same_rows(rows: DataFrame, expected: list[int], policy: str) -> None:
+    assert ids(ab.where(rows, *predicates(), policy=policy)) == expected
+
+
+@pytest.mark.parametrize("policy", ["content", "mesh"])
+def test_routes_are_found_reported_and_explained(rows: DataFrame, policy: str) -> None:
+    f = ab.Filter(*predicates(), policy=policy)
+    f.apply(rows).count()
+    report = f.report()
+    assert {r.order[0] for r in report.routes} == {"p", "q"}
+    assert all("zone" in test for r in report.routes for test in r.tests)
+    assert sum(r.share for r in report.routes) == pytest.approx(1.0)
+    assert report.evaluations < 1.3 * ROWS
+    assert "route 1" in f.explain(rows)
+    assert "route 1" in str(report)
+    assert any(isinstance(e, RoutesChanged) and len(e.routes) > 1 for e in f.events())
+
+
+def test_without_attributes_there_is_one_order(rows: DataFrame, expected: list[int]) -> None:
+    f = ab.Filter(*predicates(), attributes=[])
+    assert ids(f.apply(rows)) == expected
+    assert len(f.report().routes) == 1
+
+
+def test_an_unknown_attribute_is_named(rows: DataFrame) -> None:
+    with pytest.raises(QueryError, match="unknown column 'zon' in attributes"):
+        ab.where(rows, *predicates(), attributes=["zon"])
+
+
+def test_what_was_learned_serves_the_next_run(rows: DataFrame, expected: list[int], tmp_path: Path) -> None:
+    f = ab.Filter(*predicates(), policy="mesh")
+    f.apply(rows).count()
+    f.save(tmp_path / "plan")
+    g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "plan")
+    assert ids(g.apply(rows)) == expected
+    assert g.report().evaluations < 1.2 * ROWS
+    assert any(isinstance(e, RoutesChanged) and e.at == 0 for e in g.events())
+
+
+def test_a_filter_that_never_ran_has_nothing_to_save(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="learned nothing yet"):
+        ab.Filter(*predicates()).save(tmp_path / "plan")
+
+
+def test_plans_of_others_are_refused(rows: DataFrame, tmp_path: Path) -> None:
+    f = ab.Filter(*predicates(), policy="mesh")
+    f.apply(rows).count()
+    f.save(tmp_path / "plan")
+    with pytest.raises(QueryError, match="other predicates: p, q"):
+        ab.Filter(ab.predicate(odd, "zone", "p", name="x"), *predicates()[1:]).load(tmp_path / "plan")
+    old = json.loads((tmp_path / "plan").read_text()) | {"version": 0}
+    (tmp_path / "old").write_text(json.dumps(old))
+    with pytest.raises(QueryError, match="of format 0, and this version reads format 1"):
+        ab.Filter(*predicates()).load(tmp_path / "old")
+    with pytest.raises(QueryError, match="does not exist"):
+        ab.Filter(*predicates()).load(tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(QueryError, match="is not what a filter has learned"):
+        ab.Filter(*predicates()).load(tmp_path / "text")
+
+
+def test_routes_learned_on_another_schema_are_refused(rows: DataFrame, tmp_path: Path) -> None:
+    f = ab.Filter(*predicates(), policy="mesh")
+    f.apply(rows).count()
+    f.save(tmp_path / "plan")
+    g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "plan")
+    with pytest.raises(QueryError, match="column 'zone' of type string, which is bigint"):
+        g.apply(rows.withColumn("zone", F.col("id")))
+
+
+def test_a_kept_column_is_no_attribute(rows: DataFrame, expected: list[int]) -> None:
+    score = ab.predicate(lambda p: float(p % 2), "p", returns="double", keep="score", test=lambda s: s > 0.5, name="s")
+    f = ab.Filter(score, ab.predicate(odd, "zone", "q", name="q"), ab.predicate(lambda s: s > 0, "score", name="again"))
+    out = f.apply(rows)
+    assert ids(out) == expected
+    assert not any("score" in test for r in f.report().routes for test in r.tests)
+
+
+def test_failing_rows_are_set_aside_on_routes_too(rows: DataFrame) -> None:
+    def picky(p: int) -> bool:
+        if p % 64 == 1:
+            raise ValueError("odd one")
+        return p & 1 == 1
+
+    failing = ab.predicate(picky, "p", name="picky", kind="fallible")
+    f = ab.Filter(failing, ab.predicate(odd, "zone", "q", name="q"), policy="mesh", on_error="quarantine")
+    assert ids(f.apply(rows)) == ids(rows.where("p % 2 = 1 and q % 2 = 1 and p % 64 <> 1"))
+    assert ids(f.quarantined()) == ids(rows.where("p % 64 = 1 and q % 2 = 1"))
+
+
+def test_streams_find_routes_while_they_run(
+    spark: SparkSession, rows: DataFrame, expected: list[int], tmp_path: Path
+) -> None:
+    rows.select("id", "zone", "p", "q").repartition(6).write.parquet(str(tmp_path / "in"))
+    stream = (
+        spark.readStream.schema("id bigint, zone string, p int, q int")
+        .option("maxFilesPerTrigger", 2)
+        .parquet(str(tmp_path / "in"))
+    )
+    f = ab.Filter(*predicates(), policy="content")
+    query = (
+        f.apply(stream)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start(str(tmp_path / "out"))
+    )
+    query.processAllAvailable()
+    query.stop()
+    assert ids(spark.read.parquet(str(tmp_path / "out"))) == expected
+    assert len(f.report().routes) > 1
+
+
+def native() -> list[Any]:
+    return [
+        F.col("text").rlike("north[0-9]*7.{0,40}7") | (F.col("zone") == "south"),
+        F.col("text").rlike("south[0-9]*3.{0,40}3") | (F.col("zone") == "north"),
+        F.col("id") >= 0,
+    ]
+
+
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh"])
+def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str) -> None:
+    wide = rows.withColumn("text", F.repeat(F.concat("zone", F.col("id").cast("string")), 20))
+    f = ab.Filter(*native(), policy=policy)
+    out = f.apply(wide)
+    first, second, third = native()
+    assert ids(out) == ids(wide.where(first & second & third))
+    plan = out._jdf.queryExecution().optimizedPlan().toString()
+    assert "CASE WHEN" in plan
+    assert plan.count("north[0-9]") == plan.count("south[0-9]") >= 2
+    assert len(f.report().routes) == 2
+    assert "route 1" in f.explain(wide)
