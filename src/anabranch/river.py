@@ -1,4 +1,4 @@
-"""Routes as a river: all rows come in at the left, part into arms as wide as their share, and join again at the right."""
+"""Routes as a river: rows come in at the left, part into arms as wide as their share, and join again at the right."""
 
 from __future__ import annotations
 

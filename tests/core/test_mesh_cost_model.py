@@ -9,9 +9,9 @@ import pytest
 
 from anabranch.errors import QueryError
 from anabranch.mesh.config import MeshConfig
-from anabranch.mesh.cost_model import CostModel, best_order, mesh_cost, row_costs
+from anabranch.mesh.cost_model import CostModel, best_order, mesh_cost
 from anabranch.mesh.training import Sample, TrainingSet
-from anabranch.ordering import Precedence, expected_cost
+from anabranch.ordering import Precedence, expected_cost, row_costs
 
 
 def test_equation_2() -> None:

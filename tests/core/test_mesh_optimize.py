@@ -12,9 +12,8 @@ import pytest
 from anabranch.errors import DataError
 from anabranch.mesh import Mesh, MeshConfig, Sample, optimize
 from anabranch.mesh.classifier import DecisionTree
-from anabranch.mesh.cost_model import row_costs
 from anabranch.model.arrays import Counts, Floats
-from anabranch.ordering import Precedence, expected_cost
+from anabranch.ordering import Precedence, expected_cost, row_costs
 
 MICROSECOND = 1e-6
 NORTH, SOUTH = (0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from anabranch.benches.recovery import rows_to_recover
 from anabranch.model.arrays import BoolMatrix, Rows
-from anabranch.ordering import make
+from anabranch.ordering import make, row_costs
 from anabranch.ordering.pipeline import Verdict
 from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
-from anabranch.routing.class_learner import ClassLearner, row_costs
+from anabranch.routing.class_learner import ClassLearner
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutedPipeline, RoutePlan
 

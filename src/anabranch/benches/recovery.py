@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.arrays import BoolMatrix, Rows
-from anabranch.ordering import Precedence, greedy_order, make
+from anabranch.ordering import Precedence, greedy_order, make, row_costs
 from anabranch.ordering.pipeline import Verdict
-from anabranch.routing.class_learner import row_costs
 from anabranch.routing.routed import RoutedPipeline
 
 BATCH_ROWS = 10_000

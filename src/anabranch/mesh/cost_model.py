@@ -124,17 +124,6 @@ def best_order(rows: BoolMatrix, costs: Floats, precedence: Precedence, method: 
     return greedy_order(rows, costs, precedence)
 
 
-def row_costs(order: Order, rows: BoolMatrix, costs: Floats) -> Floats:
-    """Seconds that each row takes in an order: up to the filter that drops it.
-
-    >>> row_costs((1, 0), np.array([[True, False], [False, True]]), np.array([1.0, 3.0])).tolist()
-    [4.0, 3.0]
-    """
-    ordered = rows[:, order]
-    reached = np.hstack([np.ones((len(rows), 1), dtype=np.bool_), np.logical_and.accumulate(~ordered, axis=1)[:, :-1]])
-    return np.asarray(reached @ usable_costs(costs)[list(order)])
-
-
 def _by_rank(rows: BoolMatrix, costs: Floats, precedence: Precedence) -> Order:
     rank = rows.sum(axis=0) / usable_costs(costs)
     return precedence.legal(np.argsort(-rank, kind="stable").tolist())

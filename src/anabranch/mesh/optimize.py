@@ -37,7 +37,7 @@ import numpy as np
 
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.config import MeshConfig
-from anabranch.mesh.cost_model import CostModel, best_order, mesh_cost, row_costs
+from anabranch.mesh.cost_model import CostModel, best_order, mesh_cost
 from anabranch.mesh.ii_qm import ii_qm
 from anabranch.mesh.mesh import Mesh
 from anabranch.mesh.opt_qm import MOST_TUPLES, opt_qm
@@ -46,7 +46,7 @@ from anabranch.mesh.solution import Solution
 from anabranch.mesh.stopping import Clock
 from anabranch.mesh.training import Sample, TrainingSet, condense
 from anabranch.model.arrays import Counts, Floats, Order
-from anabranch.ordering import Precedence, expected_cost
+from anabranch.ordering import Precedence, expected_cost, row_costs
 
 FEWEST_ROWS = 30
 LEAF_SHARE = 0.02

@@ -18,7 +18,7 @@ from anabranch.ordering.auto import Auto
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.exhaustive import Exhaustive, optimal_order
 from anabranch.ordering.fixed import Fixed
-from anabranch.ordering.greedy import expected_cost, greedy_order
+from anabranch.ordering.greedy import expected_cost, greedy_order, row_costs
 from anabranch.ordering.independent import Independent
 from anabranch.ordering.localswaps import LocalSwaps
 from anabranch.ordering.precedence import Precedence
@@ -34,6 +34,7 @@ __all__ = [
     "greedy_order",
     "make",
     "optimal_order",
+    "row_costs",
 ]
 
 POLICIES: dict[str, type[Reoptimizer]] = {

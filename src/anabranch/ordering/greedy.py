@@ -59,6 +59,19 @@ def expected_cost(order: Sequence[int], rows: BoolMatrix, costs: Floats, *, pass
     return float(entered @ usable_costs(costs)[list(order)]) / tuples
 
 
+def row_costs(order: Sequence[int], rows: BoolMatrix, costs: Floats) -> Floats:
+    """What every row costs in an order: all filters up to the first that drops it.
+
+    >>> row_costs((1, 0), np.array([[True, False], [True, True]]), np.array([1.0, 10.0])).tolist()
+    [11.0, 10.0]
+    """
+    placed = rows[:, list(order)]
+    reached = np.ones(placed.shape, dtype=np.bool_)
+    reached[:, 1:] = ~np.logical_or.accumulate(placed, axis=1)[:, :-1]
+    paid: Floats = reached @ usable_costs(costs)[list(order)]
+    return paid
+
+
 def _group(f: int, placed: Collection[int], precedence: Precedence) -> list[int]:
     """The filter behind those of its ancestors that are not placed yet, in a legal order."""
     if not precedence:

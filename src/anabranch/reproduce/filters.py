@@ -12,7 +12,7 @@ from anabranch.measure import exit_code, table, write_json
 from anabranch.reproduce.thesis import adaptivity, breakdown, convergence, examples, overhead, rates
 from anabranch.reproduce.thesis.claims import CLAIMS
 from anabranch.reproduce.thesis.exhibit import Exhibit
-from anabranch.reproduce.thesis.page import write_page
+from anabranch.reproduce.thesis.page import introduction, write_page
 from anabranch.reproduce.thesis.summary import summary
 
 GROUPS = (rates, overhead, convergence, breakdown, adaptivity, examples)
@@ -29,7 +29,7 @@ def main(*, quick: bool, json_path: Path | None = None, out: Path = FOLDER) -> i
             exhibits += found
     exhibits = sorted([*exhibits, summary(exhibits)], key=lambda exhibit: list(CLAIMS).index(exhibit.name))
     bars = [bar for exhibit in exhibits for bar in exhibit.bars]
-    page = write_page(exhibits, out, quick=quick)
+    page = write_page(exhibits, out, introduction(quick=quick))
     if json_path is not None:
         write_json(bars, json_path)
     claims = [bar for bar in bars if bar.target != "-"]

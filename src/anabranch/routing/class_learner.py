@@ -17,8 +17,8 @@ single order. A proposal needs a saving that chance does not explain.
 
 Notes
 -----
-R -> the sample; In and Out -> `entered` and `passed` in `_information`; CA -> the attributes of the winning candidate; the
-threshold gamma -> the bits that chance alone is expected to give, subtracted from every gain.
+R -> the sample; In and Out -> `entered` and `passed` in `_information`; CA -> the attributes of the winning candidate;
+the threshold gamma -> the bits that chance alone is expected to give, subtracted from every gain.
 
 Differs from the paper
 ----------------------
@@ -41,7 +41,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.arrays import BoolMatrix, Floats, Order
-from anabranch.ordering.greedy import greedy_order
+from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.cells import Cells, Codes, Columns, Split, cell_count, cells_of, coarse, pairs, split
 from anabranch.routing.gain_ratio import information_gain
@@ -178,19 +178,6 @@ class ClassLearner:
 def _finalists(ranked: Sequence[tuple[Split, ...]]) -> list[tuple[Split, ...]]:
     """The first few single attributes, then the first few pairs."""
     return [c for width in (1, 2) for c in [r for r in ranked if len(r) == width][:FINALISTS]]
-
-
-def row_costs(order: Sequence[int], drops: BoolMatrix, costs: Floats) -> Floats:
-    """What every row costs: all filters up to the first that drops it.
-
-    >>> row_costs((1, 0), np.array([[True, False], [True, True]]), np.array([1.0, 10.0])).tolist()
-    [11.0, 10.0]
-    """
-    placed = drops[:, list(order)]
-    reached = np.ones(placed.shape, dtype=np.bool_)
-    reached[:, 1:] = ~np.logical_or.accumulate(placed, axis=1)[:, :-1]
-    paid: Floats = reached @ costs[list(order)]
-    return paid
 
 
 def _information(where: Codes, cells: int, drops: BoolMatrix, costs: Floats) -> float:

@@ -28,7 +28,7 @@ Differs from the paper
 - gamma is not given: without a `threshold` the gain must exceed what chance explains, at a level of `significance`.
 - The length of a trial is not given. Its rate is known to a few percent only, and a classifier that changes nothing
   now may be all there is once the next operator is profiled: hence `trial_slack`. Profiled tuples do not count.
-- A single operator is pruned like any other whose place is fixed.
+- A single operator is pruned, like any whose place is fixed.
 
 References
 ----------

@@ -49,9 +49,10 @@ import pyarrow as pa
 
 from anabranch.model.arrays import BoolMatrix, Floats, Order, Rows
 from anabranch.ordering.base import Reoptimizer, Seed
+from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.pipeline import Evaluate, Failure, FilterPipeline, Outcome, Pace, Tally
 from anabranch.routing.cells import Codes, Columns
-from anabranch.routing.class_learner import ClassLearner, row_costs
+from anabranch.routing.class_learner import ClassLearner
 
 TRIAL_CHUNKS = 4
 TRIAL_ROWS = 400

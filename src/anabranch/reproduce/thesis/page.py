@@ -22,11 +22,11 @@ Figures 4.11 to 4.24 and Tables 4.2 and 4.3 of S. Babu, *Adaptive Query Processi
 """
 
 
-def write_page(exhibits: Sequence[Exhibit], folder: Path, *, quick: bool) -> Path:
+def write_page(exhibits: Sequence[Exhibit], folder: Path, introduction: str) -> Path:
     """Write the pictures and `README.md` into a folder, and return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     bars = [bar for exhibit in exhibits for bar in exhibit.bars]
-    parts = [_introduction(quick=quick), _verdict(bars)]
+    parts = [introduction, _verdict(bars)]
     parts.append(_rows([("", "paper", "ours", "why different"), *map(_overview, exhibits)]))
     parts += [_section(exhibit, draw(exhibit, folder)) for exhibit in exhibits]
     path = folder / "README.md"
@@ -34,7 +34,8 @@ def write_page(exhibits: Sequence[Exhibit], folder: Path, *, quick: bool) -> Pat
     return path
 
 
-def _introduction(*, quick: bool) -> str:
+def introduction(*, quick: bool) -> str:
+    """What the page begins with."""
     flag, chunks = (" --quick", "; up to 2,500 elsewhere in a quick run") if quick else ("", "")
     return INTRODUCTION.format(flag=flag, chunks=chunks)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COLOURS = dict(zip(LABELS.values(), ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"), strict=True))
 LAYERS = ("#475569", "#D55E00", "#E69F00", "#56B4E9")
 MARKERS = dict(zip(LABELS.values(), "xos^Dv", strict=True))
+OTHERS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00")
 PAPER_COLOUR = "#B91C1C"
 
 
@@ -67,8 +68,8 @@ def _draw(chart: Chart, place: Axes) -> None:
 
 def _lines(chart: Chart, place: Axes) -> None:
     x = np.array(chart.x, dtype=np.float64)
-    for series in chart.series:
-        colour, values = COLOURS[series.label], np.array(series.values)
+    for number, series in enumerate(chart.series):
+        colour, values = COLOURS.get(series.label, OTHERS[number % len(OTHERS)]), np.array(series.values)
         if chart.kind == "timeline":
             place.plot(x, values, color=colour, linewidth=1.0, label=series.label)
         else:
@@ -78,7 +79,7 @@ def _lines(chart: Chart, place: Axes) -> None:
                 values,
                 errors,
                 color=colour,
-                marker=MARKERS[series.label],
+                marker=MARKERS.get(series.label, "o"),
                 markersize=5,
                 capsize=2,
                 label=series.label,

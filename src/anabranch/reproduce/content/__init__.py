@@ -1,0 +1,1 @@
+"""Bizarro, Babu, DeWitt and Widom: the experiments with content-based routing."""
