@@ -58,7 +58,7 @@ class PilotDecided(Event):
 
 @dataclass(frozen=True)
 class RoutesChanged(Event):
-    """Rows take routes from now on, or one order again; `routes` holds a line of tests and order for each."""
+    """Routes are tried, kept, or given up; `routes` holds a line of tests and order for each that rows take now."""
 
     routes: tuple[str, ...]
     reason: str = ""

@@ -39,7 +39,7 @@ from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.sweep import Sweep
 
-LEARNING_PROFILES = 50
+LEARNING_PROFILES = 100
 LEARNING_ROWS = 4000
 WATCHING_PROBABILITY = 0.02
 WATCHING_BUDGET = 0.02

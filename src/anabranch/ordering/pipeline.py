@@ -119,10 +119,13 @@ class Pace:
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
-        rows = min(self._chunk, LONGEST_CHUNK_ROWS)
-        if self._row_seconds * rows > CHUNK_SECONDS:
-            rows = max(FIRST_CHUNK_ROWS, int(CHUNK_SECONDS / self._row_seconds))
+        rows = min(self._chunk, self.rows_within(CHUNK_SECONDS))
         return available if available < rows * 1.5 else rows
+
+    def rows_within(self, seconds: float) -> int:
+        """How many rows a chunk of a duration has, as fast as they go now."""
+        fitting = seconds / self._row_seconds if self._row_seconds else LONGEST_CHUNK_ROWS
+        return int(min(max(fitting, FIRST_CHUNK_ROWS), LONGEST_CHUNK_ROWS))
 
     def note(self, rows: int, seconds: float) -> None:
         """A chunk is done."""

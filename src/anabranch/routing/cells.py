@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -207,10 +207,8 @@ def cell_count(splits: Sequence[Split]) -> int:
 
 
 def pairs(splits: Sequence[Split]) -> list[tuple[Split, ...]]:
-    """Every single split, then every pair with a bearable number of cells."""
-    singles: list[tuple[Split, ...]] = [(s,) for s in splits]
-    both = [(a, b) for a, b in product(splits, splits) if a.attribute < b.attribute]
-    return singles + [p for p in both if cell_count(p) <= 2 * MOST_CODES]
+    """Every pair of splits with a bearable number of cells."""
+    return [p for p in combinations(splits, 2) if cell_count(p) <= 2 * MOST_CODES]
 
 
 def coarse(s: Split) -> Split:

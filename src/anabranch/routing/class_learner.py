@@ -34,6 +34,7 @@ P. Bizarro, S. Babu, D. DeWitt, J. Widom, *Content-Based Routing: Different Plan
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,12 +45,14 @@ from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.cells import Cells, Codes, Columns, Split, cell_count, cells_of, coarse, pairs, split
-from anabranch.routing.gain_ratio import information_gain
+from anabranch.routing.gain_ratio import information_gain, significant
 
 SMALLEST_SAMPLE = 60
-LARGEST_SAMPLE = 2000
+LARGEST_SAMPLE = 800
+LONGEST_WAIT = 240
 FINALISTS = 3
 SIMPLER_IS_BETTER = 0.02
+SIGNIFICANCE = 0.02
 SMALLEST_CELL = 4
 MOST_ROUTES = 8
 SMALLEST_SAVING = 0.04
@@ -82,49 +85,48 @@ class ClassLearner:
     def __init__(self, filters: int, precedence: Precedence | None = None) -> None:
         self._filters = filters
         self._precedence = precedence or Precedence.none(filters)
-        self._columns: dict[str, list[pa.Array]] = {}
-        self._drops: list[BoolMatrix] = []
-        self._rows = 0
-        self._next_look = SMALLEST_SAMPLE
+        self.forget()
 
     def __len__(self) -> int:
         return self._rows
 
     def add(self, columns: Columns, drops: BoolMatrix) -> None:
-        """Take in sampled rows with all filters tried on them; a full sample takes no more."""
-        if not len(drops) or self._rows >= LARGEST_SAMPLE:
+        """Take in sampled rows with all filters tried on them; the oldest make room."""
+        if not len(drops):
             return
-        for name, array in columns.items():
-            self._columns.setdefault(name, []).append(array)
-        self._drops.append(drops)
+        self._parts.append((columns, drops))
         self._rows += len(drops)
+        self._new += len(drops)
+        while self._rows - len(self._parts[0][1]) >= LARGEST_SAMPLE:
+            self._rows -= len(self._parts.popleft()[1])
 
     def due(self) -> bool:
-        """Whether enough is new since the last look at the sample; each look waits for twice as many rows."""
-        return self._rows >= self._next_look
+        """Whether enough is new since the last look at the sample; looks become rarer, up to a point."""
+        return self._new >= self._wait
 
     def forget(self) -> None:
         """Start anew, with data that has changed."""
-        self._columns, self._drops = {}, []
-        self._rows, self._next_look = 0, SMALLEST_SAMPLE
+        self._parts: deque[tuple[Columns, BoolMatrix]] = deque()
+        self._rows, self._new, self._wait = 0, 0, SMALLEST_SAMPLE
 
     def sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
         """The sampled rows."""
-        columns = {name: pa.concat_arrays(parts) for name, parts in self._columns.items()}
-        drops = np.concatenate(self._drops) if self._drops else np.zeros((0, self._filters), dtype=np.bool_)
-        return columns, drops
+        if not self._parts:
+            return {}, np.zeros((0, self._filters), dtype=np.bool_)
+        names = self._parts[0][0]
+        columns = {name: pa.concat_arrays([part[name] for part, _ in self._parts]) for name in names}
+        return columns, np.concatenate([drops for _, drops in self._parts])
 
     def propose(self, costs: Floats) -> Proposal | None:
         """The routes that save most, if any saves clearly."""
-        self._next_look = 2 * max(self._rows, SMALLEST_SAMPLE)
+        self._new, self._wait = 0, min(2 * self._wait, LONGEST_WAIT)
         if self._rows < SMALLEST_SAMPLE or not np.isfinite(costs).all():
             return None
         columns, drops = self.sample()
         splits = [s for name, array in columns.items() if (s := split(name, array)) is not None]
-        candidates = pairs(splits) + [p for p in pairs([coarse(s) for s in splits]) if len(p) > 1]
-        ranked = sorted(candidates, key=lambda c: -_information(cells_of(c, columns), cell_count(c), drops, costs))
+        candidates = [*((s,) for s in splits), *pairs([coarse(s) for s in splits])]
         best: tuple[float, tuple[Split, ...]] | None = None
-        for candidate in _finalists(ranked):
+        for candidate in _finalists(candidates, columns, drops, costs):
             saving = self._saving(candidate, columns, drops, costs)
             needed = SMALLEST_SAVING if best is None else best[0] + SIMPLER_IS_BETTER * (len(candidate) - 1)
             if saving > needed:
@@ -175,18 +177,32 @@ class ClassLearner:
         return greedy_order(drops[drops.any(axis=1)], costs, self._precedence)
 
 
-def _finalists(ranked: Sequence[tuple[Split, ...]]) -> list[tuple[Split, ...]]:
-    """The first few single attributes, then the first few pairs."""
+def _finalists(
+    candidates: Sequence[tuple[Split, ...]], columns: Columns, drops: BoolMatrix, costs: Floats
+) -> list[tuple[Split, ...]]:
+    """The few single attributes, then the few pairs, that tell most about the filters; none that may by chance."""
+    told = _information([cells_of(c, columns) for c in candidates], drops, costs) if candidates else np.zeros(0)
+    ranked = [candidates[i] for i in np.argsort(-told, kind="stable") if told[i] > 0]
     return [c for width in (1, 2) for c in [r for r in ranked if len(r) == width][:FINALISTS]]
 
 
-def _information(where: Codes, cells: int, drops: BoolMatrix, costs: Floats) -> float:
-    """Bits that the cells tell about the filters, beyond what chance is expected to tell, weighted by cost."""
-    entered = np.bincount(where, minlength=cells)
-    passed = np.array([np.bincount(where[~drops[:, f]], minlength=cells) for f in range(drops.shape[1])])
-    chance = (int(np.count_nonzero(entered)) - 1) / (2 * len(drops) * np.log(2))
-    gain = information_gain(np.broadcast_to(entered, passed.shape), passed)
-    return float(np.maximum(0.0, gain - chance) @ costs)
+def _information(where: Sequence[Codes], drops: BoolMatrix, costs: Floats) -> Floats:
+    """Bits that the cells of each candidate tell about the filters, beyond what chance is expected to tell.
+
+    Bits are weighted by the filters' costs; a filter counts where chance does not explain the difference.
+    """
+    stacked = np.stack(where)
+    cells = int(stacked.max()) + 1
+    stacked += cells * np.arange(len(where))[:, None]
+    shape, size = (len(where), 1, cells), len(where) * cells
+    entered = np.bincount(stacked.ravel(), minlength=size).reshape(shape)
+    kept = [np.bincount(stacked[:, ~drops[:, f]].ravel(), minlength=size) for f in range(drops.shape[1])]
+    passed = np.stack(kept).reshape(drops.shape[1], len(where), cells).swapaxes(0, 1)
+    entered = np.broadcast_to(entered, passed.shape)
+    chance = (np.count_nonzero(entered, axis=-1) - 1) / (2 * len(drops) * np.log(2))
+    clear = significant(entered, passed, SIGNIFICANCE / passed[..., 0].size)
+    told: Floats = (np.maximum(0.0, information_gain(entered, passed) - chance) * clear) @ costs
+    return told
 
 
 def _compact(splits: tuple[Split, ...], route_of: Codes, orders: list[Order]) -> tuple[Cells, tuple[Order, ...]]:

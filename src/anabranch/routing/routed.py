@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -47,15 +47,16 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from anabranch.model.arrays import BoolMatrix, Floats, Order, Rows
+from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order, Rows
 from anabranch.ordering.base import Reoptimizer, Seed
 from anabranch.ordering.greedy import row_costs
-from anabranch.ordering.pipeline import Evaluate, Failure, FilterPipeline, Outcome, Pace, Tally
+from anabranch.ordering.pipeline import CHUNK_SECONDS, Evaluate, Failure, FilterPipeline, Outcome, Pace, Tally
 from anabranch.routing.cells import Codes, Columns
 from anabranch.routing.class_learner import ClassLearner
 
 TRIAL_CHUNKS = 4
-TRIAL_ROWS = 400
+TRIAL_ROWS = 300
+TRIAL_SECONDS = 0.015
 WORTHWHILE = 0.98
 CHUNKS_BETWEEN_CHECKS = 4
 CHECKS_BEFORE_MERGE = 3
@@ -120,11 +121,12 @@ class _Trial:
     """Seconds per row, chunk by chunk, without and with routes.
 
     Calls are priced by the filters' usual costs, so that a busy moment counts for neither side, and without those for
-    profiling, which new routes need more of at first; what is spent around the calls is taken as measured.
+    profiling, which new routes need more of at first. What is spent around the calls is taken as measured, and as if
+    chunks were as long as they are going to be.
     """
 
-    single: list[float] = field(default_factory=list)
-    routed: list[float] = field(default_factory=list)
+    single: list[tuple[float, float]] = field(default_factory=list)
+    routed: list[tuple[float, float]] = field(default_factory=list)
 
     def routed_turn(self) -> bool:
         return len(self.single) > len(self.routed)
@@ -133,7 +135,12 @@ class _Trial:
         return min(len(self.single), len(self.routed)) >= TRIAL_CHUNKS
 
     def gain(self) -> float:
-        return statistics.median(self.single) / max(statistics.median(self.routed), 1e-12)
+        return _row_seconds(self.single) / max(_row_seconds(self.routed), 1e-12)
+
+
+def _row_seconds(chunks: Sequence[tuple[float, float]]) -> float:
+    """Prices and times around them, per row; a pause in one chunk does not count."""
+    return statistics.mean(price for price, _ in chunks) + statistics.median(around for _, around in chunks)
 
 
 class RoutedPipeline:
@@ -191,13 +198,14 @@ class RoutedPipeline:
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
-        rows = self._pace.chunk_rows(available)
-        return min(rows, TRIAL_ROWS) if self._trial is not None else rows
+        if self._trial is not None:
+            return min(available, max(TRIAL_ROWS, self._pace.rows_within(TRIAL_SECONDS)))
+        return self._pace.chunk_rows(available)
 
     def process(self, rows: int, evaluate: Evaluate, columns: Columns) -> Outcome:
         """Run one chunk; `columns` holds the attributes of its rows."""
         began = self._clock()
-        trial, before = self._trial, self._spent()
+        trial, (seen, inside) = self._trial, self._counted()
         by_route = self._routes is not None and (trial is None or trial.routed_turn())
         if self._routes is not None and by_route:
             outcome, raised = self._by_route(self._routes, rows, evaluate, columns)
@@ -211,18 +219,17 @@ class RoutedPipeline:
         if raised:
             self._pace.look_closely()
         if trial is not None and rows:
-            price, inside = np.subtract(self._spent(), before)
-            (trial.routed if by_route else trial.single).append((price + seconds - inside) / rows)
+            seen_now, inside_now = self._counted()
+            price = float((seen_now - seen) @ np.nan_to_num(self.costs()))
+            around = (seconds - inside_now + inside) * min(1.0, rows / self._pace.rows_within(CHUNK_SECONDS))
+            (trial.routed if by_route else trial.single).append((price / rows, around / rows))
         self._reconsider()
         return outcome
 
-    def _spent(self) -> tuple[float, float]:
-        """Seconds in filters so far: priced by usual costs and without profiling, and as measured."""
-        if self._trial is None:
-            return 0.0, 0.0
+    def _counted(self) -> tuple[Counts, float]:
+        """Rows that the filters have seen so far, without profiling, and seconds that they took."""
         tallies = [self._main.tally, *(p.tally for p in (self._routes.pipelines if self._routes else ()))]
-        costs = np.nan_to_num(self.costs())
-        return float(sum(t.seen @ costs for t in tallies)), float(sum(t.seconds.sum() for t in tallies))
+        return np.sum([t.seen for t in tallies], axis=0), float(sum(t.seconds.sum() for t in tallies))
 
     def take_tally(self) -> Tally:
         """Hand over the counts since the last call, of all routes together."""
@@ -315,10 +322,10 @@ class RoutedPipeline:
         self._trial = None
         gain = trial.gain()
         if gain * WORTHWHILE > 1:
-            self.reason = f"rows take {gain:.2f} times less time by routes"
+            self.reason = f"one order took {gain:.2f} times as long as routes"
         else:
             self._retire()
-            self.reason = f"routes bring {gain:.2f}, not enough"
+            self.reason = f"one order took only {gain:.2f} times as long as routes"
 
     def _merge_idle(self, routes: _Routes) -> None:
         """Fall back to one pipeline once the routes' own orders no longer save anything over the most used one."""

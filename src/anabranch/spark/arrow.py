@@ -139,9 +139,11 @@ class FilterTask:
             size = pipeline.chunk_rows(judged.rows - at)
             slices = {n: a.slice(at, size) for n, a in zip(self.columns, batch, strict=False)}
             columns = Columns(slices, converters, self.time_zone, length=size)
-            before = pipeline.policies()
+            before, reason = pipeline.policies(), pipeline.reason
             attributes = {name: slices[name] for name in self.attributes}
             outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
+            if pipeline.reason != reason:
+                decisions.append(self._routes_changed(pipeline, partition))
             decisions += self._changes(pipeline, before, partition)
             if outcome.failures and not self.quarantine:
                 raise self._failed(outcome.failures[0])
@@ -152,10 +154,8 @@ class FilterTask:
     def _changes(
         self, pipeline: RoutedPipeline, before: dict[str, tuple[tuple[int, ...], str]], partition: int
     ) -> Iterator[events.Event]:
-        """What the last chunk led to: other routes, or another order or effort on one of them."""
+        """What the last chunk led to: another order or effort on a route."""
         after, at = pipeline.policies(), pipeline.rows_done
-        if after.keys() != before.keys():
-            yield self._routes_changed(pipeline, partition)
         for route in after.keys() & before.keys():
             (old, was), (new, now) = before[route], after[route]
             policy = pipeline.policy_of(route)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import and_
@@ -112,11 +113,10 @@ class NativeOrder:
             return
         seen = self._pending.get
         self._pending = None
-        rows = [r for r in seen["profiles"] if r is not None]
+        rows = json.loads(seen["profiles"])
         self._share = min(1.0, PROFILED_ROWS_PER_BATCH / max(1, seen["rows"]))
-        drops = np.array([[not passed for passed in r] for r in rows], dtype=np.bool_).reshape(
-            len(rows), len(self.predicates)
-        )
+        width = len(self.predicates)
+        drops = np.array([[not r[f"p{i}"] for i in range(width)] for r in rows], dtype=np.bool_).reshape(-1, width)
         before = self.names()
         self._count(drops)
         if len(drops):
@@ -143,7 +143,8 @@ class NativeOrder:
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
         bits = F.struct(*(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)))
         self._pending = Observation()
-        profiles = F.collect_list(F.when(chosen < int(self._share * HASH_BUCKETS), bits))
+        # As text: Spark 4.0 hands a list over as an object of Java.
+        profiles = F.to_json(F.collect_list(F.when(chosen < int(self._share * HASH_BUCKETS), bits)))
         return df.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles.alias("profiles"))
 
     def _adopt(self, found: catalyst.Pilot) -> None:
