@@ -302,6 +302,8 @@ NESTED = """
 
 def test_values_are_those_that_a_udf_of_spark_gets(spark: SparkSession) -> None:
     df = spark.sql(NESTED).coalesce(1)
+    if not hasattr(F, "arrow_udf"):  # a plain UDF of Spark 4.0 gets bytearrays, and maps in another order
+        df = df.drop("binary", "binaries", "variant", "map")
 
     def shown(*values: Any) -> str:
         return repr([(type(v).__name__, v) for v in values])
