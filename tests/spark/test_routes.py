@@ -133,11 +133,17 @@ def test_routes_learned_on_another_schema_are_refused(rows: DataFrame, tmp_path:
         g.apply(rows.withColumn("zone", F.col("id")))
 
 
-def test_a_kept_column_is_no_attribute(rows: DataFrame, expected: list[int]) -> None:
-    score = ab.predicate(lambda p: float(p % 2), "p", returns="double", keep="score", test=lambda s: s > 0.5, name="s")
-    f = ab.Filter(score, ab.predicate(odd, "zone", "q", name="q"), ab.predicate(lambda s: s > 0, "score", name="again"))
+def test_kept_values_are_added_by_every_route_and_are_no_attribute(rows: DataFrame, expected: list[int]) -> None:
+    def rated(zone: str, hidden: int) -> float:
+        return 1.0 if odd(zone, hidden) else 0.0
+
+    score = ab.predicate(rated, "zone", "p", returns="double", keep="score", test=lambda s: s > 0.5, name="s")
+    others = [ab.predicate(odd, "zone", "q", name="q"), ab.predicate(lambda s: s > 0, "score", name="again")]
+    f = ab.Filter(score, *others, policy="mesh")
     out = f.apply(rows)
     assert ids(out) == expected
+    assert out.where("score = 1").count() == len(expected), "every route adds its values"
+    assert len(f.report().routes) > 1
     assert not any("score" in test for r in f.report().routes for test in r.tests)
 
 

@@ -60,11 +60,11 @@ class Columns:
         self._places: dict[str, Rows] = {}
 
     def keep(self, name: str, rows: Rows, values: pa.Array) -> None:
-        """Add a computed column, known for some rows only."""
-        places = np.full(self.length, -1, dtype=np.int64)
-        places[rows] = np.arange(len(rows))
-        self.arrays[name] = values
-        self._places[name] = places
+        """Add values of a computed column for some rows; another route of the chunk may have added others."""
+        before = [self.arrays[name]] if name in self._places else []
+        places = self._places.setdefault(name, np.full(self.length, -1, dtype=np.int64))
+        places[rows] = sum(map(len, before)) + np.arange(len(rows))
+        self.arrays[name] = pa.concat_arrays([*before, values])
 
     def spread(self, name: str, rows: Rows) -> pa.Array:
         """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also if never computed."""
