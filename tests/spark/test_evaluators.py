@@ -169,6 +169,21 @@ def test_scalar_functions_are_called_once_per_row_even_if_some_fail() -> None:
     assert sorted(verdict.failures or {}) == [1, 3]
 
 
+def test_a_row_that_ends_an_iteration_fails_and_the_next_keep_their_places() -> None:
+    judge = Evaluator("it", lambda v: next(i for i in (1, 2) if i == v) == 1, ("a",), "scalar", BOOLEAN)
+    verdict = judge(columns([1, 0, 2, 1, 0]), rows(0, 1, 2, 3, 4))
+    assert verdict.passed.tolist() == [True, False, False, True, False]
+    assert verdict.failures == dict.fromkeys((1, 4), "StopIteration")
+
+
+def test_a_function_of_no_columns_may_fail_on_some_rows() -> None:
+    answers = iter([True, None, True])
+    judge = Evaluator("it", lambda: {True: True}[next(answers)], (), "scalar", BOOLEAN)  # type: ignore[index]
+    verdict = judge(columns(), rows(0, 1, 2))
+    assert verdict.passed.tolist() == [True, False, True]
+    assert verdict.failures == {1: "KeyError: None"}
+
+
 def test_what_must_not_be_repeated_fails_as_a_whole() -> None:
     called = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import anabranch as ab
 from anabranch.benches import native, real
-from anabranch.benches.harness import Contender, Race, answer, race
+from anabranch.benches.harness import Contender, Race, answer, race, run
 from anabranch.benches.workloads import (
     Workload,
     build,
@@ -22,56 +21,33 @@ from anabranch.benches.workloads import (
     independent,
     rotating,
 )
-from anabranch.measure import Bar, at_least, at_most, exit_code, informed, table, write_json
-from anabranch.spark.session import local_session
+from anabranch.errors import InternalError
+from anabranch.measure import Bar, at_least, at_most, informed
 
 COSTS, RATES = (10.0, 20.0, 30.0, 40.0, 50.0), (0.5, 0.3, 0.6, 0.2, 0.8)
 SEED = 20_260_000
-WARM_UP_ROWS = 500
 
 
 def main(*, quick: bool, json_path: Path | None = None) -> int:
-    """Run every workload, print the table, write the JSON; 0 when all bars hold, 3 otherwise."""
-    spark = local_session("anabranch-bench", cores=2)
-    bars: list[Bar] = []
-    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
-        for run in WORKLOADS:
-            found = run(spark, Path(folder), quick)
-            bars += found
-            print(table(found), flush=True)
-            print()
-    print(table(bars))
-    if json_path is not None:
-        write_json(bars, json_path)
-    return exit_code(bars)
+    """Run every workload: see `harness.run`."""
+    return run(WORKLOADS, quick=quick, json_path=json_path)
 
 
 def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Five predicates of 10 to 50 us, against Spark's own ways and against the best order on the same rows."""
-    rows, rounds = (100_000, 3) if quick else (300_000, 9)
+    rows, rounds = (150_000, 2) if quick else (300_000, 9)
     work = build(spark, "cost-selectivity", independent(rows, RATES, _rng()), COSTS, folder)
-    best = work.best_order()
-    peers = _race(
-        work,
-        {"ours": Workload.adaptive, "plain": Workload.plain, "chained": Workload.chained},
-        rounds=1 if quick else 5,
-    )
-    still = _race(
-        work,
-        {
-            "ours": Workload.adaptive,
-            "best": lambda w: w.adaptive("fixed", best),
-            "best again": lambda w: w.adaptive("fixed", best),
-        },
-        rounds=rounds,
-    )
+    best = partial(Workload.adaptive, policy="fixed", order=work.best_order())
+    still = _race(work, {"ours": Workload.adaptive, "best": best, "best again": best}, rounds=rounds)
+    peers = _race(work, {"plain": Workload.plain, "chained": Workload.chained}, rounds=1 if quick else 5)
+    if peers.answer != still.answer:
+        raise InternalError("plain Spark returned other rows")
+    ours = still.median("ours")
     calls = _calls(work)
     return [
-        at_least(
-            "cost x selectivity: plain Spark / ours", peers.ratio("plain", "ours"), 3.0, peers.describe("plain", "ours")
-        ),
+        at_least("cost x selectivity: plain Spark / ours", peers.median("plain") / ours, 3.0, peers.describe("plain")),
         informed(
-            "cost x selectivity: chained filters / ours", peers.ratio("chained", "ours"), peers.describe("chained")
+            "cost x selectivity: chained filters / ours", peers.median("chained") / ours, peers.describe("chained")
         ),
         informed(
             "cost x selectivity: calls of plain Spark / ours",
@@ -129,18 +105,15 @@ def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to gain: equal predicates, and a single one."""
-    rows, rounds = (40_000, 6) if quick else (200_000, 12)
+    rows = 100_000 if quick else 200_000
     equal = build(spark, "neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
-    single = build(spark, "single", independent(2 * rows, (0.5,), _rng()), (20.0,), folder)
+    single = build(spark, "single", independent(rows, (0.5,), _rng()), (20.0,), folder)
     bars = []
-    for work, bar in ((equal, "neutral"), (single, "single predicate")):
+    for work, bar, rounds in ((equal, "neutral", 3), (single, "single predicate", 3)):
         found = _race(
             work,
-            {
-                "ours": Workload.adaptive,
-                "fixed": lambda w: w.adaptive("fixed"),
-            },
-            rounds=rounds,
+            {"ours": Workload.adaptive, "fixed": partial(Workload.adaptive, policy="fixed")},
+            rounds=rounds if quick else 12,
         )
         bars.append(
             at_most(f"{bar}: ours / fixed order", found.ratio("ours", "fixed"), 1.02, found.describe("ours", "fixed"))
@@ -195,7 +168,7 @@ def scale(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def _race(work: Workload, contenders: Mapping[str, Contender[Workload]], *, rounds: int) -> Race:
-    return race(contenders, work, rounds=rounds, warm_up_on=work.first(WARM_UP_ROWS))
+    return race(contenders, work, rounds=rounds, warm_up_on=work.rehearsal())
 
 
 def _calls(work: Workload) -> int:

@@ -7,19 +7,45 @@ control: the same contender twice, whose ratio shows how far chance goes.
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors import InternalError
+from anabranch.measure import Bar, exit_code, table, write_json
+from anabranch.spark.session import local_session
+
+MOST_WARM_UPS = 6
+SETTLED = 0.9
 
 T = TypeVar("T")
 Contender = Callable[[T], DataFrame]
 Answer = tuple[int, int]
+Bench = Callable[[SparkSession, Path, bool], list[Bar]]
+
+
+def run(benches: Sequence[Bench], *, quick: bool, json_path: Path | None = None) -> int:
+    """Run bench after bench, print the tables, write the JSON; 0 when all bars hold, 3 otherwise."""
+    spark = local_session("anabranch-bench", cores=2)
+    bars: list[Bar] = []
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
+        for bench in benches:
+            began = time.perf_counter()
+            found = bench(spark, Path(folder), quick)
+            bars += found
+            print(table(found))
+            print(f"({time.perf_counter() - began:.0f} s)\n", flush=True)
+    print(table(bars))
+    if json_path is not None:
+        write_json(bars, json_path)
+    return exit_code(bars)
 
 
 @dataclass
@@ -49,12 +75,12 @@ class Race:
 def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_on: T) -> Race:
     """Run all contenders on the same input, each round in another order; all must return the same bag of rows.
 
-    A first run on a small input of the same shape lets Spark compile what it compiles once per query.
+    Runs on a cheap input of the same shape come first, so that Spark compiles what it compiles once per query, and its
+    Java machine what it finds hot.
     """
     result = Race({name: [] for name in contenders})
     names = list(contenders)
-    for name in names:
-        answer(contenders[name](warm_up_on))
+    _warm_up([partial(contenders[name], warm_up_on) for name in names])
     for number in range(rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
@@ -66,6 +92,19 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
             elif result.answer != found:
                 raise InternalError(f"{name} returned {found[0]} rows, or others, instead of {result.answer[0]}")
     return result
+
+
+def _warm_up(runs: Sequence[Callable[[], DataFrame]]) -> None:
+    """Run all until that is hardly getting faster."""
+    before = float("inf")
+    for _ in range(MOST_WARM_UPS):
+        began = time.perf_counter()
+        for once in runs:
+            answer(once())
+        seconds = time.perf_counter() - began
+        if seconds > SETTLED * before:
+            return
+        before = seconds
 
 
 def answer(df: DataFrame) -> Answer:

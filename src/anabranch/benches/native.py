@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ USERS = ("anna", "bert", "carl", "dora", "emil", "fran", "gert", "hans")
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four regular expressions over log lines of some hundred characters."""
-    path = _write(spark, folder / "native", 1_200_000 if quick else 2_000_000)
+    path = _write(spark, folder / "native", 300_000 if quick else 500_000, copies=4)
     sample = _write(spark, folder / "native-sample", 20_000)
     best, worst = _best_and_worst(spark, sample)
     spark.read.parquet(str(path)).where(F.length("line") > 0).count()  # nobody pays for the cold files
@@ -86,8 +87,8 @@ def _fixed(spark: SparkSession, path: Path, order: Sequence[int]) -> DataFrame:
     return spark.read.parquet(str(path)).where(_chain(order))
 
 
-def _write(spark: SparkSession, path: Path, rows: int) -> Path:
-    """Log lines of 900 characters in which each pattern matches a share of its own."""
+def _write(spark: SparkSession, path: Path, rows: int, copies: int = 1) -> Path:
+    """Log lines of 900 characters in which each pattern matches a share of its own, a few times over."""
 
     def chance(salt: int) -> Column:
         return F.pmod(F.xxhash64("id", F.lit(salt)), F.lit(100))
@@ -107,6 +108,9 @@ def _write(spark: SparkSession, path: Path, rows: int) -> Path:
         F.lit("end"),
     )
     spark.range(0, rows, 1, 8).select("id", line.alias("line")).write.parquet(str(path))
+    for file in list(path.glob("*.parquet")):
+        for copy in range(1, copies):
+            shutil.copy(file, file.with_name(f"{copy}-{file.name}"))
     return path
 
 

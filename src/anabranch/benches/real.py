@@ -47,7 +47,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         {"ours": Workload.adaptive, "best": lambda w: w.adaptive("fixed", best), "plain": Workload.plain},
         work,
         rounds=1 if quick else 5,
-        warm_up_on=work.first(500),
+        warm_up_on=work.rehearsal(),
     )
     return [
         informed("KDD: plain Spark / ours", found.ratio("plain", "ours"), found.describe("plain", "ours")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,40 +10,28 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.benches.harness import Contender, Race, race
+from anabranch.benches.harness import Contender, Race, race, run
 from anabranch.benches.real import DATA, FIELDS
 from anabranch.benches.recovery import rows_to_recover
 from anabranch.benches.workloads import Workload, build, independent
-from anabranch.measure import Bar, at_least, at_most, exit_code, informed, table, write_json
-from anabranch.spark.session import local_session
+from anabranch.errors import InternalError
+from anabranch.measure import Bar, at_least, at_most, informed
 
 SEED = 20_260_003
-WARM_UP_ROWS = 500
 
 
 def main(*, quick: bool, json_path: Path | None = None) -> int:
-    """Run every workload, print the table, write the JSON; 0 when all bars hold, 3 otherwise."""
-    spark = local_session("anabranch-bench", cores=2)
-    bars: list[Bar] = []
-    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
-        for run in WORKLOADS:
-            found = run(spark, Path(folder), quick)
-            bars += found
-            print(table(found), flush=True)
-            print()
-    print(table(bars))
-    if json_path is not None:
-        write_json(bars, json_path)
-    return exit_code(bars)
+    """Run every workload: see `harness.run`."""
+    return run(WORKLOADS, quick=quick, json_path=json_path)
 
 
 def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four predicates of 20 us; which of the first two drops nearly all rows depends on one attribute."""
-    rows, rng = 400_000 if quick else 800_000, _rng()
+    rows, rng = 500_000 if quick else 1_000_000, _rng()
     zone = rng.integers(0, 2, rows)
     rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
     work = build(spark, "regimes", rng.random((rows, 4)) < rates[zone], (20.0,) * 4, folder, {"zone": zone})
-    found = _against_the_best(work, rounds=2 if quick else 7)
+    found = _against_the_best(work, rounds=1 if quick else 5)
     return [
         _over_best("two regimes", found, 1.3),
         at_least("two regimes: plain Spark / ours", _plain(work, found, quick), 2.8, found.describe("ours")),
@@ -54,11 +41,11 @@ def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The skew of Table 3, A = 5 %, aggregate selectivity 5 %: every class has its own strong predicate."""
-    rows, rng = 120_000 if quick else 300_000, _rng()
+    rows, rng = 240_000 if quick else 500_000, _rng()
     kind = rng.integers(0, 6, rows)
     rates = np.where(np.eye(6, dtype=bool), 0.05, 1.0)
     work = build(spark, "classes", rng.random((rows, 6)) < rates[kind], (20.0,) * 6, folder, {"kind": kind})
-    found = _against_the_best(work, rounds=2 if quick else 7)
+    found = _against_the_best(work, rounds=1 if quick else 5)
     return [
         _over_best("six classes", found, 2.0),
         at_least("six classes: plain Spark / ours", _plain(work, found, quick), 3.5, found.describe("ours")),
@@ -67,20 +54,20 @@ def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def attribute_pair(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Two attributes decide together (XOR), and neither does alone."""
-    rows, rng = 300_000 if quick else 800_000, _rng()
+    rows, rng = 400_000 if quick else 800_000, _rng()
     a, b = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
     rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
     passes = rng.random((rows, 4)) < rates[a ^ b]
     work = build(spark, "pair", passes, (20.0,) * 4, folder, {"a": a, "b": b})
-    return [_over_best("attribute pair (XOR)", _against_the_best(work, rounds=2 if quick else 7), 1.25)]
+    return [_over_best("attribute pair (XOR)", _against_the_best(work, rounds=1 if quick else 5), 1.25)]
 
 
 def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to tell apart."""
-    rows, rng = 80_000 if quick else 400_000, _rng()
+    rows, rng = 150_000 if quick else 400_000, _rng()
     attributes = {"zone": rng.integers(0, 2, rows), "x": rng.random(rows)}
     work = build(spark, "uniform", independent(rows, (0.3, 0.6, 0.8, 0.9), rng), (20.0,) * 4, folder, attributes)
-    found = _against_the_best(work, rounds=5 if quick else 12, control=True)
+    found = _against_the_best(work, rounds=3 if quick else 12, control=True)
     return [
         at_most(
             "uniform data: ours / best single order",
@@ -100,7 +87,7 @@ def one_operator(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     found = _race(
         work,
         {"ours": Workload.adaptive, "sbr": partial(Workload.adaptive, policy="sbr")},
-        rounds=6 if quick else 12,
+        rounds=5 if quick else 12,
     )
     return [at_most("one operator: ours / SBR", found.ratio("ours", "sbr"), 1.01, found.describe("ours", "sbr"))]
 
@@ -122,7 +109,7 @@ def kdd(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     if not DATA.exists():
         print(f"real data: skipped, {DATA} is not there")
         return []
-    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS)).rename(columns=FIELDS)[:: 4 if quick else 1]
+    rows = pd.read_csv(DATA, header=None, usecols=list(FIELDS)).rename(columns=FIELDS)[:: 2 if quick else 1]
     passes = np.column_stack(
         [
             rows["service"] != "ecr_i",  # no flood of pings
@@ -134,7 +121,7 @@ def kdd(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     )
     attributes = {name: rows[name].to_numpy() for name in ("protocol", "service", "flag", "logged_in", "count")}
     work = build(spark, "kdd-routes", passes, (30.0, 20.0, 25.0, 15.0, 10.0), folder, attributes)
-    return [_over_best("KDD", _against_the_best(work, rounds=2 if quick else 5), 1.15)]
+    return [_over_best("KDD", _against_the_best(work, rounds=1 if quick else 5), 1.15)]
 
 
 def _against_the_best(work: Workload, *, rounds: int, control: bool = False) -> Race:
@@ -151,9 +138,9 @@ def _over_best(name: str, found: Race, limit: float) -> Bar:
 
 
 def _plain(work: Workload, found: Race, quick: bool) -> float:
-    plain = _race(work, {"plain": Workload.plain}, rounds=1 if quick else 5)
+    plain = _race(work, {"plain": Workload.plain}, rounds=1 if quick else 3)
     if plain.answer != found.answer:
-        raise AssertionError("plain Spark returned other rows")
+        raise InternalError("plain Spark returned other rows")
     return plain.median("plain") / found.median("ours")
 
 
@@ -166,7 +153,7 @@ def _policies(work: Workload, found: Race) -> list[Bar]:
 
 
 def _race(work: Workload, contenders: Mapping[str, Contender[Workload]], *, rounds: int) -> Race:
-    return race(contenders, work, rounds=rounds, warm_up_on=work.first(WARM_UP_ROWS))
+    return race(contenders, work, rounds=rounds, warm_up_on=work.rehearsal())
 
 
 def _rng() -> np.random.Generator:

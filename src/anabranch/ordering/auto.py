@@ -30,21 +30,26 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering.agreedy import AGreedy
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
+from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.sweep import Sweep
 
 LEARNING_PROFILES = 100
 LEARNING_ROWS = 4000
+CHUNK_PROFILES = 256
 WATCHING_PROBABILITY = 0.02
-WATCHING_BUDGET = 0.02
+WATCHING_BUDGET = 0.01
 RESTING_PROBABILITY = 0.002
 CALM_PROFILES = 64
+WORTHWHILE = 0.98
 JUMP_DEVIATIONS = 5.0
 SMALLEST_JUMP = 0.03
 RATE_MEMORY = 0.8
@@ -55,6 +60,7 @@ class Auto(Reoptimizer):
     """A-Greedy with an effort that follows the data."""
 
     name = "auto"
+    chunk_profiles: ClassVar[float] = CHUNK_PROFILES
 
     def __init__(
         self,
@@ -68,7 +74,8 @@ class Auto(Reoptimizer):
         self._watcher = self._new_watcher(seed)
         self._sweeper: Sweep | None = None
         self._rates = DropRates(filters)
-        self._probability = 1.0
+        self._probability = self._effort = 1.0
+        self._doubted: Order | None = None
         self._calm = self._rows = 0
         self.mode = "learning"
         if seed is not None and len(seed.drops) >= LEARNING_PROFILES:
@@ -96,6 +103,7 @@ class Auto(Reoptimizer):
                 self._learn(self._why(jumped))
         elif self.mode == "learning":
             if len(self._watcher.profiles()) >= LEARNING_PROFILES or self._rows >= LEARNING_ROWS:
+                self._effort = self._next_effort(np.nan_to_num(seen.costs))
                 self._watch("enough profiles for an order")
         elif jumped is not None:
             self._learn(self._why(jumped))
@@ -125,9 +133,17 @@ class Auto(Reoptimizer):
             Seed(self.order, np.zeros((0, self.filters), dtype=np.bool_), np.zeros(self.filters))
         )
         self._sweeper = None
-        self._probability, self._rows = 1.0, 0
+        self._doubted = self.order
+        self._probability, self._rows = self._effort, 0
         self._rates.forget()
         self.mode, self.reason = "learning", reason
+
+    def _next_effort(self, costs: Floats) -> float:
+        """How much to profile after the next alarm: half as much if this one led to no order that is worth it."""
+        if self._doubted is None or not len(self.profiles()):
+            return 1.0
+        doubted, found = (float(row_costs(o, self.profiles(), costs).sum()) for o in (self._doubted, self.order))
+        return 1.0 if found < WORTHWHILE * doubted else max(self._effort / 2, WATCHING_PROBABILITY)
 
     def _watch(self, reason: str) -> None:
         self._probability, self._calm = WATCHING_PROBABILITY, 0

@@ -166,6 +166,8 @@ class FilterPipeline:
     sampled
         Called after a chunk with rows on which all filters were tried, an even sample of dropped and passed ones, and
         their drops; for those who look for classes of rows.
+    least_probability
+        Profile at least this share of the dropped rows, whatever the policy says.
     """
 
     def __init__(
@@ -183,6 +185,7 @@ class FilterPipeline:
         self.rows_done = 0
         self._rng = np.random.default_rng(seed)
         self.sampled: Callable[[Rows, BoolMatrix], None] | None = None
+        self.least_probability = 0.0
         self._clock = clock
         self._pace = Pace()
 
@@ -193,7 +196,7 @@ class FilterPipeline:
     def process(self, rows: int, evaluate: Evaluate) -> Outcome:
         """Run one chunk, then let the policy reconsider the order."""
         started = self._clock()
-        run = _Run(self, evaluate)
+        run = _Run(self, evaluate, rows)
         alive = run.through(np.arange(rows, dtype=np.int64))
         self.tally.rows += rows
         self.rows_done += rows
@@ -232,11 +235,12 @@ class FilterPipeline:
 class _Run:
     """One chunk on its way through one order."""
 
-    def __init__(self, pipeline: FilterPipeline, evaluate: Evaluate) -> None:
+    def __init__(self, pipeline: FilterPipeline, evaluate: Evaluate, rows: int) -> None:
         policy = pipeline.reoptimizer
         self.pipeline, self.evaluate = pipeline, evaluate
         self.order: Order = policy.order
-        self.probability = policy.profile_probability
+        wished = max(policy.profile_probability, pipeline.least_probability)
+        self.probability = min(wished, policy.chunk_profiles / max(rows, 1))
         self.entered = np.zeros(policy.filters, dtype=np.int64)
         self.dropped = np.zeros(policy.filters, dtype=np.int64)
         self.profiled: list[_Profiled] = []

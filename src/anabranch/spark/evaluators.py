@@ -153,19 +153,17 @@ def _call_each(
     """Call a function row by row, exactly once per row; an exception becomes that row's message."""
     values: list[Any] = []
     failures: dict[int, str] = {}
-    append = values.append
-    pending: Iterator[tuple[Any, ...]] = zip(*arguments, strict=True) if arguments else iter([()] * rows)
+    columns = arguments or [[None] * rows]
+    pending = map(function if arguments else lambda _: function(), *columns)
     while len(values) < rows:
         try:
-            if len(arguments) == 1:
-                for (value,) in pending:
-                    append(function(value))
-            else:
-                for value in pending:
-                    append(function(*value))
+            values.extend(pending)  # what came before an exception stays
+            message = "StopIteration"  # raised by the function; `extend` takes it for the end
         except Exception as error:
-            failures[len(values)] = _message(error)
-            append(None)
+            message = _message(error)
+        if len(values) < rows:
+            failures[len(values)] = message
+            values.append(None)
     return values, failures
 
 
