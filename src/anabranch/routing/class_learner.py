@@ -97,6 +97,7 @@ class ClassLearner:
         self._parts.append((columns, drops))
         self._rows += len(drops)
         self._new += len(drops)
+        self._untaken += len(drops)
         while self._rows - len(self._parts[0][1]) >= LARGEST_SAMPLE:
             self._rows -= len(self._parts.popleft()[1])
 
@@ -107,7 +108,7 @@ class ClassLearner:
     def forget(self) -> None:
         """Start anew, with data that has changed."""
         self._parts: deque[tuple[Columns, BoolMatrix]] = deque()
-        self._rows, self._new, self._wait = 0, 0, SMALLEST_SAMPLE
+        self._rows, self._new, self._untaken, self._wait = 0, 0, 0, SMALLEST_SAMPLE
 
     def sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
         """The sampled rows."""
@@ -116,6 +117,12 @@ class ClassLearner:
         names = self._parts[0][0]
         columns = {name: pa.concat_arrays([part[name] for part, _ in self._parts]) for name in names}
         return columns, np.concatenate([drops for _, drops in self._parts])
+
+    def take_sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
+        """The sampled rows that were added since the last call, as far as they are still held."""
+        columns, drops = self.sample()
+        known, self._untaken = max(0, len(drops) - self._untaken), 0
+        return {name: array.slice(known) for name, array in columns.items()}, drops[known:]
 
     def propose(self, costs: Floats) -> Proposal | None:
         """The routes that save most, if any saves clearly."""
@@ -167,10 +174,12 @@ class ClassLearner:
             order = self._best(rows, costs)
             if order not in orders[1:] and len(orders) <= MOST_ROUTES:
                 orders.append(order)
-        route_of = np.zeros(cell_count(splits), dtype=np.int64)
-        for c, rows in groups:
-            paid = [float(row_costs(o, rows, costs).sum()) for o in orders]
-            route_of[c] = 1 + int(np.argmin(paid[1:]))
+        cells = cell_count(splits)
+        route_of = np.zeros(cells, dtype=np.int64)
+        if groups:
+            paid = [np.bincount(where, row_costs(o, drops, costs), cells) for o in orders[1:]]
+            known = [c for c, _ in groups]
+            route_of[known] = 1 + np.argmin(paid, axis=0)[known]
         return _compact(splits, route_of, orders)
 
     def _best(self, drops: BoolMatrix, costs: Floats) -> Order:

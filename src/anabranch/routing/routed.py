@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -57,10 +57,13 @@ from anabranch.routing.class_learner import ClassLearner
 TRIAL_CHUNKS = 4
 TRIAL_ROWS = 300
 TRIAL_SECONDS = 0.015
+TRIAL_SAMPLE = 60
+TRIAL_PROBABILITY = 0.1
 WORTHWHILE = 0.98
 CHUNKS_BETWEEN_CHECKS = 4
 CHECKS_BEFORE_MERGE = 3
 FEWEST_PROFILES = 30
+ONE_CLASS = 0.95
 
 MakePolicy = Callable[[Seed | None], Reoptimizer]
 
@@ -112,35 +115,41 @@ class _Routes:
     pipelines: list[FilterPipeline]
     rows: list[int]
     seconds: list[float]
+    checked: list[int]
     chunks: int = 0
     idle: int = 0
 
 
 @dataclass
 class _Trial:
-    """Seconds per row, chunk by chunk, without and with routes.
+    """One order and routes beside each other, on some chunks of rows.
 
-    Calls are priced by the filters' usual costs, so that a busy moment counts for neither side, and without those for
-    profiling, which new routes need more of at first. What is spent around the calls is taken as measured, and as if
-    chunks were as long as they are going to be.
+    What the filters cost is compared on the same rows: those on which all filters are tried, priced once by the single
+    order and once by their routes, so that neither a busy moment nor a stretch of other rows counts for one side. What
+    is spent around the filters is measured, on chunks that go through one pipeline and through routes in turn, as if
+    they were as long as chunks are going to be.
     """
 
-    single: list[tuple[float, float]] = field(default_factory=list)
-    routed: list[tuple[float, float]] = field(default_factory=list)
+    seen: Counts
+    single: Floats = field(default_factory=lambda: np.zeros(0))
+    routed: Floats = field(default_factory=lambda: np.zeros(0))
+    around_single: list[float] = field(default_factory=list)
+    around_routed: list[float] = field(default_factory=list)
 
     def routed_turn(self) -> bool:
-        return len(self.single) > len(self.routed)
+        return len(self.around_single) > len(self.around_routed)
 
     def over(self) -> bool:
-        return min(len(self.single), len(self.routed)) >= TRIAL_CHUNKS
+        return len(self.around_routed) >= TRIAL_CHUNKS and len(self.single) >= TRIAL_SAMPLE
+
+    def one_class(self) -> bool:
+        """Whether nearly all rows took one route: they tell nothing about the use of routes."""
+        return bool(self.seen.max() > ONE_CLASS * self.seen.sum())
 
     def gain(self) -> float:
-        return _row_seconds(self.single) / max(_row_seconds(self.routed), 1e-12)
-
-
-def _row_seconds(chunks: Sequence[tuple[float, float]]) -> float:
-    """Prices and times around them, per row; a pause in one chunk does not count."""
-    return statistics.mean(price for price, _ in chunks) + statistics.median(around for _, around in chunks)
+        single = self.single.mean() + statistics.median(self.around_single)
+        routed = self.routed.mean() + statistics.median(self.around_routed)
+        return float(single / max(routed, 1e-12))
 
 
 class RoutedPipeline:
@@ -152,6 +161,8 @@ class RoutedPipeline:
         Makes an ordering policy from a seed; called for the whole and for every route.
     plan
         Routes learned elsewhere; used without a trial.
+    version
+        Of the plan: grows when the driver tunes it.
     learning
         Whether to look for routes.
     unprofiled, seed, clock
@@ -163,6 +174,7 @@ class RoutedPipeline:
         make_policy: MakePolicy,
         *,
         plan: RoutePlan | None = None,
+        version: int = 0,
         learning: bool = True,
         start: Seed | None = None,
         unprofiled: frozenset[int] = frozenset(),
@@ -179,6 +191,8 @@ class RoutedPipeline:
         self._alone_rows, self._alone_seconds = 0, 0.0
         self.rows_done = 0
         self.reason = ""
+        self.version = version
+        self.gave_up = False
         if plan is not None:
             self._adopt(plan, ())
 
@@ -205,7 +219,7 @@ class RoutedPipeline:
     def process(self, rows: int, evaluate: Evaluate, columns: Columns) -> Outcome:
         """Run one chunk; `columns` holds the attributes of its rows."""
         began = self._clock()
-        trial, (seen, inside) = self._trial, self._counted()
+        trial, inside = self._trial, self._inside()
         by_route = self._routes is not None and (trial is None or trial.routed_turn())
         if self._routes is not None and by_route:
             outcome, raised = self._by_route(self._routes, rows, evaluate, columns)
@@ -219,17 +233,16 @@ class RoutedPipeline:
         if raised:
             self._pace.look_closely()
         if trial is not None and rows:
-            seen_now, inside_now = self._counted()
-            price = float((seen_now - seen) @ np.nan_to_num(self.costs()))
-            around = (seconds - inside_now + inside) * min(1.0, rows / self._pace.rows_within(CHUNK_SECONDS))
-            (trial.routed if by_route else trial.single).append((price / rows, around / rows))
+            around = (seconds - self._inside() + inside) / rows
+            usual = min(1.0, rows / self._pace.rows_within(CHUNK_SECONDS))
+            (trial.around_routed if by_route else trial.around_single).append(around * usual)
         self._reconsider()
         return outcome
 
-    def _counted(self) -> tuple[Counts, float]:
-        """Rows that the filters have seen so far, without profiling, and seconds that they took."""
+    def _inside(self) -> float:
+        """Seconds that the filters took so far."""
         tallies = [self._main.tally, *(p.tally for p in (self._routes.pipelines if self._routes else ()))]
-        return np.sum([t.seen for t in tallies], axis=0), float(sum(t.seconds.sum() for t in tallies))
+        return float(sum(t.seconds.sum() for t in tallies))
 
     def take_tally(self) -> Tally:
         """Hand over the counts since the last call, of all routes together."""
@@ -245,6 +258,18 @@ class RoutedPipeline:
     def sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
         """The sampled rows that routes are looked for in."""
         return self._learner.sample() if self._learner else ({}, self.reoptimizer.profiles()[:0])
+
+    def take_sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
+        """Hand over the rows sampled since the last call."""
+        return self._learner.take_sample() if self._learner else self.sample()
+
+    def switch(self, plan: RoutePlan | None, version: int, reason: str) -> None:
+        """Send the next rows by another plan, or by one order; between chunks no row is on its way."""
+        self.version, self._trial = version, None
+        self._retire()
+        if plan is not None:
+            self._adopt(plan, self._samples_by_route(plan))
+        self.reason = reason
 
     def take_routes(self) -> tuple[RouteState, ...]:
         """Hand over rows and seconds of every way that rows took since the last call; the way for all has no tests."""
@@ -295,6 +320,7 @@ class RoutedPipeline:
         self, pipeline: FilterPipeline, rows: int, evaluate: Evaluate, columns: Columns, ruster: Rows | None = None
     ) -> tuple[Outcome, bool]:
         before = pipeline.reoptimizer.profile_probability
+        pipeline.least_probability = TRIAL_PROBABILITY if self._trial else 0.0
         pipeline.sampled = None if self._learner is None else partial(self._remember, columns, ruster)
         outcome = pipeline.process(rows, evaluate)
         return outcome, pipeline.reoptimizer.profile_probability > before
@@ -302,7 +328,21 @@ class RoutedPipeline:
     def _remember(self, columns: Columns, ruster: Rows | None, rows: Rows, drops: BoolMatrix) -> None:
         assert self._learner is not None
         picked = pa.array(rows if ruster is None else ruster[rows])
-        self._learner.add({name: array.take(picked) for name, array in columns.items()}, drops)
+        attributes = {name: array.take(picked) for name, array in columns.items()}
+        self._learner.add(attributes, drops)
+        if self._trial is not None and self._routes is not None:
+            self._compare(self._trial, self._routes, attributes, drops)
+
+    def _compare(self, trial: _Trial, routes: _Routes, attributes: Columns, drops: BoolMatrix) -> None:
+        """Price rows on which all filters were tried by the single order and by their routes."""
+        costs = np.nan_to_num(self.costs())
+        routed, codes = np.zeros(len(drops)), routes.plan.classifier.classify(attributes)
+        for route, pipeline in enumerate(routes.pipelines):
+            chosen = codes == route
+            routed[chosen] = row_costs(pipeline.reoptimizer.order, drops[chosen], costs)
+        trial.single = np.append(trial.single, row_costs(self.reoptimizer.order, drops, costs))
+        trial.routed = np.append(trial.routed, routed)
+        trial.seen += np.bincount(codes, minlength=len(trial.seen))
 
     def _reconsider(self) -> None:
         if self._trial is not None:
@@ -315,13 +355,13 @@ class RoutedPipeline:
             if found is not None:
                 plan = RoutePlan(found.cells, found.orders, "content", found.saving)
                 self._adopt(plan, self._samples_by_route(plan))
-                self._trial = _Trial()
+                self._trial = _Trial(np.zeros(len(plan.orders), dtype=np.int64))
 
     def _judge(self, trial: _Trial) -> None:
         """Keep the routes if rows took less time by them."""
         self._trial = None
         gain = trial.gain()
-        if gain * WORTHWHILE > 1:
+        if gain * WORTHWHILE > 1 or (trial.one_class() and gain > WORTHWHILE):
             self.reason = f"one order took {gain:.2f} times as long as routes"
         else:
             self._retire()
@@ -332,7 +372,11 @@ class RoutedPipeline:
         routes.chunks += 1
         if routes.chunks % CHUNKS_BETWEEN_CHECKS:
             return
-        routes.idle = routes.idle + 1 if self._benefit(routes) < 1 - WORTHWHILE else 0
+        recent = [p.rows_done - before for p, before in zip(routes.pipelines, routes.checked, strict=True)]
+        if max(recent) > ONE_CLASS * sum(recent):
+            return  # rows of one class tell nothing about the use of routes
+        routes.checked = [p.rows_done for p in routes.pipelines]
+        routes.idle = routes.idle + 1 if self._benefit(routes, recent) < 1 - WORTHWHILE else 0
         if routes.idle >= CHECKS_BEFORE_MERGE:
             busiest = max(routes.pipelines, key=lambda p: p.rows_done)
             nothing = np.zeros((0, self.reoptimizer.filters), dtype=np.bool_)
@@ -342,19 +386,20 @@ class RoutedPipeline:
             self._main.tally = old.tally
             if self._learner is not None:
                 self._learner.forget()
+            self.gave_up = True
             self.reason = "routes save nothing any more"
 
-    def _benefit(self, routes: _Routes) -> float:
+    def _benefit(self, routes: _Routes, recent: list[int]) -> float:
         """Share of the cost that the routes save over the most used order, by the rows they profiled last."""
-        used = [p for p in routes.pipelines if p.rows_done]
-        common = max(used, key=lambda p: p.rows_done).reoptimizer.order
+        common = routes.pipelines[int(np.argmax(recent))].reoptimizer.order
         own = shared = 0.0
-        for p in used:
+        for p, rows in zip(routes.pipelines, recent, strict=True):
             drops, costs = p.reoptimizer.profiles(), np.nan_to_num(p.times.per_tuple())
-            if len(drops) < FEWEST_PROFILES or p.reoptimizer.mode == "learning":
+            if rows and (len(drops) < FEWEST_PROFILES or p.reoptimizer.mode == "learning"):
                 return 1.0
-            own += p.rows_done * float(row_costs(p.reoptimizer.order, drops, costs).mean())
-            shared += p.rows_done * float(row_costs(common, drops, costs).mean())
+            if rows:
+                own += rows * float(row_costs(p.reoptimizer.order, drops, costs).mean())
+                shared += rows * float(row_costs(common, drops, costs).mean())
         return 1 - own / shared if shared else 0.0
 
     def _retire(self) -> None:
@@ -369,12 +414,16 @@ class RoutedPipeline:
         seeds = [Seed(order, samples[i] if i < len(samples) else nothing, costs) for i, order in enumerate(plan.orders)]
         count = len(plan.orders)
         names = [" | ".join(plan.classifier.tests(i)) or "all other rows" for i in range(count)]
-        self._routes = _Routes(plan, names, [self._pipeline(s) for s in seeds], [0] * count, [0.0] * count)
+        pipelines = [self._pipeline(s) for s in seeds]
+        self._routes = _Routes(plan, names, pipelines, [0] * count, [0.0] * count, checked=[0] * count)
+        self.gave_up = False
         self.reason = f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %"
 
     def _samples_by_route(self, plan: RoutePlan) -> tuple[BoolMatrix, ...]:
         """Dropped rows of the sample, by route: what each route's policy starts with."""
         columns, drops = self.sample()
+        if not len(drops):
+            return ()
         codes = plan.classifier.classify(columns)
         dropped = drops.any(axis=1)
         return tuple(drops[(codes == i) & dropped] for i in range(len(plan.orders)))

@@ -69,6 +69,8 @@ class FilterTask:
     application: str
     attributes: tuple[str, ...] = ()
     plan: RoutePlan | None = None
+    plan_version: int = 0
+    plan_reason: str = ""
     node: int = 0
     quarantine: bool = False
     seed: Seed | None = None
@@ -93,7 +95,19 @@ class FilterTask:
                 attempt = context.taskAttemptId() if context else 0
                 key = _task_key(context, self.application, self.node)
                 routes = pipeline.take_routes()
-                record = TaskRecord(key, self.part, tally, attempt, tuple(decisions), learned, routes, pipeline.plan)
+                record = TaskRecord(
+                    key,
+                    self.part,
+                    tally,
+                    attempt,
+                    tuple(decisions),
+                    learned,
+                    routes,
+                    pipeline.plan,
+                    pipeline.version,
+                    pipeline.gave_up,
+                    pipeline.take_sample(),
+                )
                 self.ledger.add([record])
 
     def _pipeline(self, partition: int) -> tuple[RoutedPipeline, list[events.Event]]:
@@ -102,11 +116,15 @@ class FilterTask:
             _learned.move_to_end(self.identity)
             known.take_tally()
             known.take_routes()
-            return known, []
+            if self.plan_version <= known.version:
+                return known, []
+            known.switch(self.plan, self.plan_version, self.plan_reason)
+            return known, [self._routes_changed(known, partition)]
         pipeline = RoutedPipeline(
             self._make_policy,
             start=self.seed,
             plan=self.plan,
+            version=self.plan_version,
             learning=bool(self.attributes),
             unprofiled=self.unprofiled,
             seed=self.config.seed + partition,

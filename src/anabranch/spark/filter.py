@@ -21,6 +21,7 @@ from pyspark.sql.types import BooleanType, DataType
 from anabranch.config import OrderingConfig
 from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
 from anabranch.events import Event, PilotDecided
+from anabranch.mesh.plan_search import find
 from anabranch.model.build import gather
 from anabranch.model.predicates import (
     LookupPredicate,
@@ -38,10 +39,11 @@ from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import arrow, catalyst, pilot, plans
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
-from anabranch.spark.ledger import Ledger, LedgerParam
+from anabranch.spark.ledger import Ledger, LedgerParam, Part
 from anabranch.spark.lookup import collect_values, member_test
 from anabranch.spark.native_order import NativeOrder
 from anabranch.spark.reporting import build_report
+from anabranch.spark.tuner import Tuner
 
 OnError = Literal["raise", "quarantine"]
 Sink = Callable[[DataFrame, int], Any]
@@ -110,7 +112,8 @@ class Filter:
         self._nodes = count()
         self._accumulator: Any = None
         self._tables: dict[str, pa.Array] = {}
-        self._native: dict[tuple[int, ...], NativeOrder] = {}
+        self._native: dict[Part, NativeOrder] = {}
+        self._tuners: dict[Part, Tuner] = {}
         self._parts: tuple[tuple[int, ...], ...] = ()
         self._applied: DataFrame | None = None
         self._saved_kinds: dict[str, str] = {}
@@ -283,7 +286,9 @@ class Filter:
             time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
             application=df.sparkSession.sparkContext.applicationId,
             attributes=attributes,
-            plan=self._known_plan(df, stage, attributes),
+            plan=self._known_plan(df, stage, attributes, precedence),
+            plan_version=self._ledger.tuned(stage.members)[0],
+            plan_reason=self._ledger.tuned(stage.members)[1],
             node=next(self._nodes),
             quarantine=self.on_error == "quarantine",
             seed=self._ledger.learned(stage.members),
@@ -291,11 +296,27 @@ class Filter:
         )
         return self._with_pilot(df, task) if self.policy == "mesh" else task
 
-    def _known_plan(self, df: DataFrame, stage: Stage, attributes: Sequence[str]) -> RoutePlan | None:
-        plan = self._ledger.plan(stage.members) if attributes else None
+    def _known_plan(
+        self, df: DataFrame, stage: Stage, attributes: Sequence[str], precedence: Precedence
+    ) -> RoutePlan | None:
+        """The routes that tasks found, or that tuning has made of them since."""
+        if not attributes:
+            return None
+        self._tune(stage.members, precedence)
+        plan = self._ledger.plan(stage.members)
         if plan is not None:
             self._require_same_attributes(df, plan)
         return plan
+
+    def _tune(self, part: Part, precedence: Precedence) -> None:
+        """Offer what tasks sampled to the tuner, and switch to the plan that it has found meanwhile."""
+        tuner = self._tuners.setdefault(part, Tuner(self.policy, precedence))
+        found = tuner.take(self._ledger.plan(part))
+        if found is not None:
+            self._ledger.switch_plan(part, found.plan, found.reason)
+        sample = self._ledger.take_sample(part)
+        if sample is not None:
+            tuner.offer(self._ledger.plan(part), sample)
 
     def _with_pilot(self, df: DataFrame, task: arrow.FilterTask) -> arrow.FilterTask:
         """Find the mesh by a pilot sample, where nothing is known yet and a sample can be taken."""
@@ -305,7 +326,7 @@ class Filter:
         log = self._ledger.log(task.part)
         plan = log.recall(sample.attributes, sample.drops)
         if plan is None:
-            plan = plans.find(self.policy, sample.attributes, sample.drops, sample.costs, task.precedence)
+            plan = find((self.policy,), sample, task.precedence)
             if plan is None:
                 return task
             log.note(time.time(), sample.attributes, sample.drops, plan)

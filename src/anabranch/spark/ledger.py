@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from anabranch import events
 from anabranch.errors import QueryError
-from anabranch.model.arrays import Floats
+from anabranch.mesh.plan_search import JudgedSample
+from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
 from anabranch.routing.plan_log import PlanLog
@@ -38,6 +40,7 @@ from anabranch.spark.saved import (
 
 RECENT_RECORDS = 4096
 RECENT_EVENTS = 10_000
+RECENT_SAMPLES = 64
 SEED_PROFILES = 2000
 SAVE_INTERVAL_SECONDS = 1.0
 STATE_FILE = "filter.json"
@@ -75,6 +78,9 @@ class TaskRecord:
     learned: Seed | None = None
     routes: tuple[RouteState, ...] = ()
     plan: RoutePlan | None = None
+    plan_version: int = 0
+    gave_up: bool = False
+    sample: tuple[Mapping[str, pa.Array], BoolMatrix] | None = None
 
 
 @dataclass
@@ -131,6 +137,8 @@ class Ledger:
         self._folded: dict[Part, Entry] = {}
         self._recent: dict[tuple[Part, TaskKey], Entry] = {}
         self._plans: dict[Part, RoutePlan] = {}
+        self._tuned: dict[Part, tuple[int, str]] = {}
+        self._samples: dict[Part, deque[tuple[Mapping[str, pa.Array], BoolMatrix]]] = {}
         self._logs: dict[Part, PlanLog] = {}
         self._events: deque[events.Event] = deque(maxlen=RECENT_EVENTS)
         self._learned: dict[Part, Seed] = {}
@@ -151,6 +159,8 @@ class Ledger:
                 self._keep_plan(record)
                 if record.learned is not None:
                     self._learn(record.part, record.learned)
+                if record.sample is not None and len(record.sample[1]):
+                    self._samples.setdefault(record.part, deque(maxlen=RECENT_SAMPLES)).append(record.sample)
             while len(self._recent) > RECENT_RECORDS:
                 part, key = next(iter(self._recent))
                 old = self._recent.pop((part, key))
@@ -190,6 +200,29 @@ class Ledger:
         """Start the next run with these routes."""
         with self._lock:
             self._plans[part] = plan
+
+    def switch_plan(self, part: Part, plan: RoutePlan | None, reason: str) -> None:
+        """Let tasks that start from now on use another plan, or one order for all; what runs keeps what it has."""
+        with self._lock:
+            self._tuned[part] = self.tuned(part)[0] + 1, reason
+            if plan is None:
+                self._plans.pop(part, None)
+            else:
+                self._plans[part] = plan
+
+    def tuned(self, part: Part) -> tuple[int, str]:
+        """How many times the plan of a stage was switched, and why the last time."""
+        with self._lock:
+            return self._tuned.get(part, (0, ""))
+
+    def take_sample(self, part: Part) -> JudgedSample | None:
+        """The rows that tasks sampled since the last call."""
+        with self._lock:
+            found, seed = self._samples.pop(part, None), self._learned.get(part)
+        if not found or seed is None:
+            return None
+        columns = {name: pa.concat_arrays([c[name] for c, _ in found]) for name in found[0][0]}
+        return JudgedSample(columns, np.concatenate([drops for _, drops in found]), seed.costs)
 
     def log(self, part: Part) -> PlanLog:
         """Plans found so far, with the statistics they were found for."""
@@ -242,10 +275,12 @@ class Ledger:
         entry.add(record.tally, record.routes)
 
     def _keep_plan(self, record: TaskRecord) -> None:
+        if record.plan_version < self.tuned(record.part)[0]:
+            return
         if record.plan is not None:
             self._plans[record.part] = record.plan
-        elif record.routes and self._plans.get(record.part) is not None and _gave_up(record):
-            del self._plans[record.part]
+        elif record.gave_up:
+            self._plans.pop(record.part, None)
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -332,12 +367,6 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
 def _entry(data: dict[str, Any]) -> Entry:
     routes = [RouteState(**_tuples(route)) for route in data["routes"]]
     return Entry(_tally(data["tally"]), {route.tests: route for route in routes}, data["attempt"])
-
-
-def _gave_up(record: TaskRecord) -> bool:
-    """Whether a task that had routes ended without: its last word on routes is one order for all."""
-    changes = [e for e in record.events if isinstance(e, events.RoutesChanged)]
-    return bool(changes) and len(changes[-1].routes) == 1
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

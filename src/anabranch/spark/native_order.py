@@ -8,8 +8,10 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 
 from anabranch.config import OrderingConfig
 from anabranch.events import Event, PilotDecided
@@ -19,9 +21,10 @@ from anabranch.ordering import Observation as Profile
 from anabranch.ordering import Seed, expected_cost, greedy_order, make, optimal_order
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.routed import RoutePlan, RouteState
-from anabranch.spark import catalyst, plans
+from anabranch.spark import catalyst
 from anabranch.spark.arrow import ROUTING
 from anabranch.spark.names import quoted
+from anabranch.spark.native_routes import NativeRoutes, from_json
 from anabranch.spark.route_expression import routed
 
 PROFILED_ROWS_PER_BATCH = 500
@@ -55,13 +58,13 @@ class NativeOrder:
         # How much is profiled is settled here, so of the routing policies only A-Greedy is left.
         ordering = "agreedy" if policy in ROUTING else policy
         self._policy = make(ordering, len(predicates), config=config, precedence=precedence)
-        self._routing, self._attributes = policy, attributes
-        self.plan: RoutePlan | None = None
-        self._shares: tuple[int, ...] = ()
+        self._attributes = attributes
+        self._routes = NativeRoutes(predicates, precedence, policy)
         self._config = config
         self._costs = np.full(len(predicates), np.nan)
         self._sampled = np.zeros(len(predicates), dtype=np.int64)
         self._pending: Observation | None = None
+        self._kinds: dict[str, tuple[str, pa.DataType]] = {}
         self._share = 0.01
         self.sample_rows = 0
         self.why = "as written"
@@ -93,18 +96,20 @@ class NativeOrder:
         """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
         watched = df if batch_id is None or not self._adaptive() else self._observed(df, batch_id)
         terms = [p.column for p in self.predicates]
-        if self.plan is None:
+        plan = self.plan
+        if plan is None:
             return catalyst.conjunction(watched, [terms[i] for i in self.order])
         plain = [terms[i] for i in self.order if self.predicates[i].trivial]
-        return watched.where(reduce(and_, [*plain, routed(watched, self.plan.classifier, self.plan.orders, terms)]))
+        return watched.where(reduce(and_, [*plain, routed(watched, plan.classifier, plan.orders, terms)]))
+
+    @property
+    def plan(self) -> RoutePlan | None:
+        """The routes; none where there is one order."""
+        return self._routes.plan
 
     def routes(self) -> list[RouteState]:
-        """The routes with the rows of the sample that take them; none where there is one order."""
-        if self.plan is None:
-            return []
-        tests = map(self.plan.classifier.tests, range(len(self.plan.orders)))
-        ways = zip(tests, self.plan.orders, self._shares, strict=True)
-        return [RouteState(test, order, rows, 0.0) for test, order, rows in ways if rows]
+        """The routes with the rows of the sample that take them."""
+        return self._routes.states()
 
     def learn(self) -> Iterator[Event]:
         """Take in the profile of the last micro-batch, if its pass has finished."""
@@ -125,6 +130,10 @@ class NativeOrder:
         if self.names() != before:
             self.why = f"profile of {len(rows)} rows of the last micro-batch"
             yield PilotDecided(int(seen["rows"]), self._policy.name, before, self.names(), len(rows), self.why)
+        reason = self._routes.learn(from_json(rows, self._kinds), drops, self._costs) if len(drops) else None
+        if reason is not None:
+            self.why = reason
+            yield self._routes.changed(int(seen["rows"]), reason)
 
     def sampled(self, i: int) -> tuple[int, int, float] | None:
         """Rows of the sample, rows that a predicate passes among them, and its seconds per row."""
@@ -141,7 +150,12 @@ class NativeOrder:
         columns = list(dict.fromkeys(c for p in self.predicates for c in p.columns))
         chosen = F.pmod(F.xxhash64(*(F.col(quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
-        bits = F.struct(*(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)))
+        kinds = {f.name: to_arrow_type(f.dataType) for f in df.schema.fields if f.name in self._attributes}
+        self._kinds = {name: (f"a{i}", kind) for i, (name, kind) in enumerate(kinds.items())}
+        bits = F.struct(
+            *(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)),
+            *(F.col(quoted(name)).alias(key) for name, (key, _) in self._kinds.items()),
+        )
         self._pending = Observation()
         # As text: Spark 4.0 hands a list over as an object of Java.
         profiles = F.to_json(F.collect_list(F.when(chosen < int(self._share * HASH_BUCKETS), bits)))
@@ -163,20 +177,7 @@ class NativeOrder:
             self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than as written"
         else:
             self.why = f"as written; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
-        self._find_routes(found)
-
-    def _find_routes(self, found: catalyst.Pilot) -> None:
-        """Routes for the predicates that cost something; trivial ones stay in front, where sources can use them."""
-        costly = [i for i, p in enumerate(self.predicates) if not p.trivial]
-        if self._routing not in ROUTING or self.precedence or len(costly) < 2:
-            return
-        plan = plans.find(self._routing, found.attributes, found.drops[:, costly], found.costs[costly])
-        if plan is None:
-            return
-        orders = tuple(tuple(costly[f] for f in order) for order in plan.orders)
-        self.plan = RoutePlan(plan.classifier, orders, plan.origin, plan.promised_saving)
-        self._shares = tuple(np.bincount(plan.classifier.classify(found.attributes), minlength=len(orders)).tolist())
-        self.why = f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %, by a pilot sample"
+        self.why = self._routes.find(found.attributes, found.drops, found.costs) or self.why
 
     def _proposal(self, found: catalyst.Pilot) -> Order:
         dropped = found.drops[found.drops.any(axis=1)]

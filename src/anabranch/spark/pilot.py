@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StructField, StructType
 
+from anabranch.mesh.plan_search import JudgedSample
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.spark.arrow import FilterTask
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.names import column
 
 PILOT_ROWS = 400
-
-
-@dataclass(frozen=True)
-class JudgedSample:
-    """Sampled rows: their attributes, which predicates drop them, and the seconds per call of each predicate."""
-
-    attributes: dict[str, pa.Array]
-    drops: BoolMatrix
-    costs: Floats
 
 
 def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:

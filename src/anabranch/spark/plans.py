@@ -1,11 +1,9 @@
-"""Where routes come from on the driver: the columns that may tell rows apart, and a search over a sample of rows."""
+"""The columns that may tell rows apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     BooleanType,
@@ -16,14 +14,6 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-
-from anabranch.mesh.optimize import optimize
-from anabranch.mesh.training import Sample
-from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.arrays import BoolMatrix, Floats
-from anabranch.ordering.precedence import Precedence
-from anabranch.routing.class_learner import ClassLearner
-from anabranch.routing.routed import RoutePlan
 
 MOST_ATTRIBUTES = 12
 SIMPLE = (BooleanType, NumericType, StringType, DateType, TimestampType, TimestampNTZType)
@@ -45,36 +35,3 @@ def attributes_of(df: DataFrame, read: Sequence[str]) -> tuple[str, ...]:
     first = [n for n in simple if n in read]
     more = [n for n in simple if n not in read and not isinstance(kinds[n], StringType)]
     return (*first, *more[: max(0, MOST_ATTRIBUTES - len(first))])
-
-
-def find(
-    policy: str,
-    attributes: Mapping[str, pa.Array],
-    drops: BoolMatrix,
-    costs: Floats,
-    precedence: Precedence | None = None,
-) -> RoutePlan | None:
-    """The routes that a sample of rows suggests; none where one order is as good."""
-    if not np.isfinite(costs).all() or drops.shape[1] < 2:
-        return None
-    return (
-        _mesh(attributes, drops, costs, precedence)
-        if policy == "mesh"
-        else _content(attributes, drops, costs, precedence)
-    )
-
-
-def _content(
-    attributes: Mapping[str, pa.Array], drops: BoolMatrix, costs: Floats, precedence: Precedence | None
-) -> RoutePlan | None:
-    learner = ClassLearner(drops.shape[1], precedence)
-    learner.add(attributes, drops)
-    found = learner.propose(costs)
-    return None if found is None else RoutePlan(found.cells, found.orders, "content", found.saving)
-
-
-def _mesh(
-    attributes: Mapping[str, pa.Array], drops: BoolMatrix, costs: Floats, precedence: Precedence | None
-) -> RoutePlan | None:
-    mesh = optimize(Sample.from_arrow(attributes, drops, costs), precedence=precedence)
-    return None if len(mesh.routes) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.gain)

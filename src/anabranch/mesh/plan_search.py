@@ -1,0 +1,70 @@
+"""Where routes come from: a search over a sample of rows on which every filter was tried.
+
+>>> import numpy as np, pyarrow as pa
+>>> rng = np.random.default_rng(1)
+>>> north = rng.random(400) < 0.5
+>>> drops = np.column_stack([north ^ (rng.random(400) < 0.05), ~north ^ (rng.random(400) < 0.05)])
+>>> sample = JudgedSample({"north": pa.array(north)}, drops, np.array([1e-5, 1e-5]))
+>>> found = find(("content", "mesh"), sample)
+>>> found.origin, found.classifier.attributes
+('content', ('north',))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.mesh.optimize import optimize
+from anabranch.mesh.training import Sample
+from anabranch.mesh.tree_routes import TreeRoutes
+from anabranch.model.arrays import BoolMatrix, Floats, Rows
+from anabranch.ordering.precedence import Precedence
+from anabranch.routing.class_learner import ClassLearner
+from anabranch.routing.routed import RoutePlan
+
+SIMPLER_IS_BETTER = 0.02
+
+
+@dataclass(frozen=True)
+class JudgedSample:
+    """Sampled rows: their attributes, which filters drop them, and the seconds per row of each filter."""
+
+    attributes: dict[str, pa.Array]
+    drops: BoolMatrix
+    costs: Floats
+
+    def __len__(self) -> int:
+        return len(self.drops)
+
+    def take(self, rows: Rows) -> JudgedSample:
+        """Some of the rows."""
+        picked = pa.array(rows)
+        return JudgedSample({n: a.take(picked) for n, a in self.attributes.items()}, self.drops[rows], self.costs)
+
+
+def find(ways: Sequence[str], sample: JudgedSample, precedence: Precedence | None = None) -> RoutePlan | None:
+    """The routes that a sample suggests, none where one order is as good; a later way has to be clearly better."""
+    if not np.isfinite(sample.costs).all() or sample.drops.shape[1] < 2:
+        return None
+    best: RoutePlan | None = None
+    for way in ways:
+        found = _mesh(sample, precedence) if way == "mesh" else _content(sample, precedence)
+        if found and (best is None or found.promised_saving > best.promised_saving + SIMPLER_IS_BETTER):
+            best = found
+    return best
+
+
+def _content(sample: JudgedSample, precedence: Precedence | None) -> RoutePlan | None:
+    learner = ClassLearner(sample.drops.shape[1], precedence)
+    learner.add(sample.attributes, sample.drops)
+    found = learner.propose(sample.costs)
+    return None if found is None else RoutePlan(found.cells, found.orders, "content", found.saving)
+
+
+def _mesh(sample: JudgedSample, precedence: Precedence | None) -> RoutePlan | None:
+    mesh = optimize(Sample.from_arrow(sample.attributes, sample.drops, sample.costs), precedence=precedence)
+    return None if len(mesh.routes) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.gain)

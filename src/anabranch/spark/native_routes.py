@@ -1,0 +1,118 @@
+"""Routes of native predicates: found by the pilot sample, and tuned by the profiles of micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.events import RoutesChanged
+from anabranch.mesh.plan_search import JudgedSample, find
+from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.predicates import NativePredicate
+from anabranch.ordering.precedence import Precedence
+from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.spark.arrow import ROUTING
+from anabranch.spark.tuner import Tuner
+
+
+class NativeRoutes:
+    """Routes for the predicates that cost something; trivial ones stay in front, where sources can use them.
+
+    Parameters
+    ----------
+    predicates
+        Native predicates, as written.
+    precedence
+        Constraints among them; where there are any, all rows take one order.
+    policy
+        Of the filter.
+    """
+
+    def __init__(self, predicates: Sequence[NativePredicate], precedence: Precedence, policy: str) -> None:
+        self._predicates = predicates
+        self._costly = [i for i, p in enumerate(predicates) if not p.trivial]
+        self.possible = policy in ROUTING and not precedence and len(self._costly) > 1
+        self._policy = policy
+        self._tuner = Tuner(policy, Precedence.none(len(self._costly))) if self.possible else None
+        self._plan: RoutePlan | None = None
+        self._shares: tuple[int, ...] = ()
+
+    @property
+    def plan(self) -> RoutePlan | None:
+        """The routes in use, with orders over all predicates that cost something."""
+        if self._plan is None:
+            return None
+        orders = tuple(tuple(self._costly[f] for f in order) for order in self._plan.orders)
+        return replace(self._plan, orders=orders)
+
+    def find(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> str | None:
+        """Look for routes in a pilot sample; why there are some."""
+        if not self.possible:
+            return None
+        sample = self._sample(attributes, drops, costs)
+        plan = find(("mesh" if self._policy == "mesh" else "content",), sample)
+        if plan is None:
+            return None
+        self._use(plan, sample)
+        return f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %, by a pilot sample"
+
+    def learn(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> str | None:
+        """Take in the profile of a micro-batch; why the routes changed, if they did."""
+        if self._tuner is None or not np.isfinite(costs).all():
+            return None
+        sample = self._sample(attributes, drops, costs)
+        found = self._tuner.take(self._plan)
+        if found is not None:
+            self._use(found.plan, sample)
+        self._tuner.offer(self._plan, sample)
+        return None if found is None else found.reason
+
+    def states(self) -> list[RouteState]:
+        """The routes with the rows of the sample that take them; none where there is one order."""
+        plan = self.plan
+        if plan is None:
+            return []
+        tests = map(plan.classifier.tests, range(len(plan.orders)))
+        ways = zip(tests, plan.orders, self._shares, strict=True)
+        return [RouteState(test, order, rows, 0.0) for test, order, rows in ways if rows]
+
+    def changed(self, rows: int, reason: str) -> RoutesChanged:
+        """The event that tells of it."""
+        lines = tuple(
+            f"{' | '.join(state.tests) or 'all other rows'}: "
+            + " -> ".join(self._predicates[i].name for i in state.order)
+            for state in self.states()
+        )
+        return RoutesChanged(rows, self._policy, lines or ("all rows",), reason)
+
+    def _sample(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> JudgedSample:
+        return JudgedSample(attributes, drops[:, self._costly], costs[self._costly])
+
+    def _use(self, plan: RoutePlan | None, sample: JudgedSample) -> None:
+        self._plan = plan
+        if plan is not None:
+            codes = plan.classifier.classify(sample.attributes)
+            self._shares = tuple(np.bincount(codes, minlength=len(plan.orders)).tolist())
+
+
+def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, tuple[str, pa.DataType]]) -> dict[str, pa.Array]:
+    """Attributes of profiled rows, from JSON; one whose text cannot be read back is left out.
+
+    `kinds` has the key of every attribute in the JSON rows, and its type.
+
+    >>> from_json([{"a0": 1.5}, {}, {"a0": "NaN"}], {"x": ("a0", pa.float64())})["x"].to_pylist()
+    [1.5, None, nan]
+    """
+    found: dict[str, pa.Array] = {}
+    for name, (key, kind) in kinds.items():
+        values = [row.get(key) for row in rows]
+        texts = pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in values])
+        try:
+            found[name] = texts.cast(kind)
+        except pa.ArrowException:
+            continue
+    return found

@@ -1,0 +1,121 @@
+"""Self-tuning on the driver, off the hot path: a thread that watches what tasks sampled and searches for better plans.
+
+Tasks send the rows on which they tried all predicates. Between two DataFrames, or two micro-batches, the filter offers
+them to the tuner and takes what it has found since; nobody waits for it. A plan that is switched reaches tasks that
+start later: those that run keep theirs, so several plans may be in use at a time, and no row notices.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import reduce
+from importlib.util import find_spec
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.mesh.plan_search import JudgedSample, find
+from anabranch.mesh.self_tuning import Need, SelfTuning, Tuned, tune
+from anabranch.ordering.precedence import Precedence
+from anabranch.routing.routed import RoutePlan
+
+HELD_ROWS = 1600
+ENOUGH_ROWS = 240
+MOST_WAITING = 64
+
+
+class Tuner:
+    """Watches the routes of one stage.
+
+    Parameters
+    ----------
+    policy
+        `content` and `mesh` look for routes in their own way, `auto` in both.
+    precedence
+        Orders that are allowed.
+    """
+
+    def __init__(self, policy: str, precedence: Precedence) -> None:
+        self._ways = ("content", "mesh") if policy == "auto" else (policy,)
+        self._precedence = precedence
+        self._extra = all(find_spec(name) for name in ("river", "sklearn"))
+        self._waiting: deque[JudgedSample] = deque(maxlen=MOST_WAITING)
+        self._offered: list[tuple[str, ...]] = []
+        self._pending: Future[Tuned | None] | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="anabranch-tuner")
+        # From here on only the thread reads and writes.
+        self._held: JudgedSample | None = None
+        self._watched: SelfTuning | None = None
+        self._need: Need | None = None
+
+    def offer(self, plan: RoutePlan | None, sample: JudgedSample) -> None:
+        """Look at rows that were sampled under a plan, in the background; while it is busy, they wait."""
+        self._waiting.append(sample)
+        if self._pending is None:
+            fresh = reduce(_joined, self._waiting)
+            self._waiting.clear()
+            self._offered = _tests(plan)
+            self._pending = self._pool.submit(self._look, plan, fresh)
+
+    def take(self, plan: RoutePlan | None, *, wait: bool = False) -> Tuned | None:
+        """What was found since the last call; nothing if workers have found other routes meanwhile."""
+        if self._pending is None or not (wait or self._pending.done()):
+            return None
+        pending, self._pending = self._pending, None
+        found = pending.result()
+        return found if _tests(plan) == self._offered else None
+
+    def _look(self, plan: RoutePlan | None, fresh: JudgedSample) -> Tuned | None:
+        found = self._search(plan, fresh)
+        if found is not None:
+            self._held = self._need = None  # what comes next is sampled under another plan
+        return found
+
+    def _search(self, plan: RoutePlan | None, fresh: JudgedSample) -> Tuned | None:
+        if plan is not None and not self._extra:
+            return None  # workers still adapt the order of every route
+        need = None if plan is None else self._watch(plan, fresh)
+        if need is not None:
+            self._held, self._need = None, _both(self._need, need)  # older rows tell of data that is gone
+        self._held = fresh if self._held is None else _joined(self._held, fresh)
+        if len(self._held) < ENOUGH_ROWS:
+            return None
+        if plan is None:
+            return self._first(self._held)
+        need, self._need, ways = self._need, None, self._ways
+        if need is None and len(ways) > 1 and plan.origin == ways[0]:
+            need, self._ways = "both", ways[:1]  # once: would the other way be better
+        return None if need is None else tune(need, plan, self._held, self._precedence, ways)
+
+    def _first(self, held: JudgedSample) -> Tuned | None:
+        if len(held) < ENOUGH_ROWS:
+            return None
+        ways = self._ways if self._extra else ("content",)
+        found = find(ways, held, self._precedence)
+        if found is None:
+            return None
+        return Tuned(found, f"{found.origin} routes promise to save {100 * found.promised_saving:.0f} %")
+
+    def _watch(self, plan: RoutePlan, fresh: JudgedSample) -> Need | None:
+        """Workers order the routes anew all the time: the detectors stay as long as the classifier does."""
+        if self._watched is None or _tests(self._watched.plan) != _tests(plan):
+            self._watched = SelfTuning(plan, fresh.drops.shape[1])
+        self._watched.plan = plan
+        return self._watched.watch(fresh)
+
+
+def _tests(plan: RoutePlan | None) -> list[tuple[str, ...]]:
+    """What tells one classifier from another; the orders of its routes may change."""
+    return [] if plan is None else [plan.classifier.tests(route) for route in range(len(plan.orders))]
+
+
+def _both(first: Need | None, second: Need) -> Need:
+    return second if first in (None, second) else "both"
+
+
+def _joined(held: JudgedSample, sample: JudgedSample) -> JudgedSample:
+    """Both, as far as there is room for the older rows."""
+    columns = {name: pa.concat_arrays([held.attributes[name], array]) for name, array in sample.attributes.items()}
+    both = JudgedSample(columns, np.concatenate([held.drops, sample.drops]), sample.costs)
+    return both.take(np.arange(max(0, len(both) - HELD_ROWS), len(both)))

@@ -1,0 +1,198 @@
+"""Self-tuning: plans that the driver finds between DataFrames and micro-batches, and what happens on the way there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.events import RoutesChanged
+from anabranch.mesh.plan_search import JudgedSample
+from anabranch.mesh.self_tuning import Tuned
+from anabranch.ordering.base import Seed
+from anabranch.ordering.pipeline import Tally
+from anabranch.ordering.precedence import Precedence
+from anabranch.routing.routed import RoutePlan
+from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
+from anabranch.spark.tuner import Tuner
+
+NOTHING = np.zeros((0, 2), dtype=np.bool_)
+
+
+def judged(rows: int, deciding: str, seed: int = 0) -> JudgedSample:
+    """Two filters; one of two attributes says which of them drops nearly every row."""
+    rng = np.random.default_rng(seed)
+    attributes = {name: rng.integers(0, 2, rows) for name in ("zone", "kind")}
+    drops = np.column_stack([attributes[deciding] == 0, attributes[deciding] == 1]) ^ (rng.random((rows, 2)) < 0.05)
+    return JudgedSample({n: pa.array(a) for n, a in attributes.items()}, drops, np.array([1e-5, 1e-5]))
+
+
+def taken(tuner: Tuner, plan: RoutePlan | None, sample: JudgedSample) -> Tuned | None:
+    tuner.offer(plan, sample)
+    return tuner.take(plan, wait=True)
+
+
+@pytest.mark.parametrize("policy", ["content", "mesh", "auto"])
+def test_the_first_routes_are_found_in_what_tasks_sampled(policy: str) -> None:
+    tuner = Tuner(policy, Precedence.none(2))
+    assert taken(tuner, None, judged(100, "zone")) is None  # too few to be sure
+    found = taken(tuner, None, judged(300, "zone", seed=1))
+    assert found is not None
+    assert found.plan is not None
+    assert found.plan.classifier.attributes == ("zone",)
+    assert found.plan.origin == ("content" if policy == "auto" else policy)
+
+
+@pytest.mark.parametrize("policy", ["content", "mesh", "auto"])
+def test_another_attribute_decides_from_now_on(policy: str) -> None:
+    tuner = Tuner(policy, Precedence.none(2))
+    first = taken(tuner, None, judged(400, "zone"))
+    assert first is not None
+    plan = first.plan
+    assert taken(tuner, plan, judged(400, "zone", seed=1)) is None
+    found = [taken(tuner, plan, judged(400, "kind", seed=seed)) for seed in (2, 3, 4, 5)]
+    tuned = [f.plan for f in found if f is not None and f.plan is not None]
+    assert tuned[-1].classifier.attributes == ("kind",)
+
+
+def test_routes_that_save_nothing_are_given_up() -> None:
+    tuner = Tuner("mesh", Precedence.none(2))
+    first = taken(tuner, None, judged(400, "zone"))
+    assert first is not None
+    taken(tuner, first.plan, judged(400, "zone", seed=1))
+    uniform = judged(800, "zone", seed=2)
+    drops = np.random.default_rng(9).random((800, 2)) < (0.9, 0.1)
+    found = [taken(tuner, first.plan, JudgedSample(uniform.attributes, drops, uniform.costs)) for _ in range(3)]
+    assert [f.plan for f in found if f is not None][-1] is None
+
+
+def record(plan: RoutePlan | None, version: int, *, gave_up: bool = False) -> TaskRecord:
+    learned = Seed((0, 1), NOTHING, np.array([1e-5, 1e-5]))
+    key = TaskKey("", "run", 0, version)
+    return TaskRecord(key, (0, 1), Tally.empty(2), learned=learned, plan=plan, plan_version=version, gave_up=gave_up)
+
+
+def test_tasks_that_run_by_an_older_plan_do_not_bring_it_back() -> None:
+    ledger, tuner = Ledger(("p", "q")), Tuner("content", Precedence.none(2))
+    found = taken(tuner, None, judged(400, "zone"))
+    assert found is not None
+    old, new = found.plan, RoutePlan(found.plan.classifier, ((1, 0), (0, 1), (1, 0)), "mesh")  # type: ignore[union-attr]
+    ledger.enter([record(old, 0)])
+    assert ledger.plan((0, 1)) is old
+    ledger.switch_plan((0, 1), new, "tuned")
+    ledger.enter([record(old, 0), record(None, 0, gave_up=True)])
+    assert ledger.plan((0, 1)) is new
+    ledger.enter([record(None, 1, gave_up=True)])
+    assert ledger.plan((0, 1)) is None
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    """Which of p and q drops nearly all rows depends on `zone` in the first part, and on `kind` in the second."""
+    strong = "if(part = 0, zone, kind)"
+    return (
+        spark.range(0, 24_000, 1, 2)
+        .selectExpr("id", "id % 2 as part", "hash(id, 5) & 1 as zone", "hash(id, 6) & 1 as kind")
+        .selectExpr("*", "rand(7) as a", "rand(8) as b")
+        .selectExpr(
+            *("id", "part", "zone", "kind"),
+            f"pmod(hash(id, 1), 1000000) * 2 + cast(a < if({strong} = 0, 0.05, 0.95) as int) as p",
+            f"pmod(hash(id, 2), 1000000) * 2 + cast(b < if({strong} = 0, 0.95, 0.05) as int) as q",
+        )
+        .persist()
+    )
+
+
+def predicates() -> list[Any]:
+    odd = lambda hidden: sum(range(150)) > 0 and hidden & 1 == 1  # noqa: E731 - costs enough for routes to pay
+    return [ab.predicate(odd, "p", name="p"), ab.predicate(odd, "q", name="q")]
+
+
+@pytest.mark.parametrize("policy", ["auto", "mesh"])
+def test_a_filter_that_is_applied_again_and_again_follows_the_data(rows: DataFrame, policy: str) -> None:
+    f = ab.Filter(*predicates(), policy=policy, attributes=["zone", "kind"])
+    wanted = [rows.where(f"part = {part} and p % 2 = 1 and q % 2 = 1").count() for part in (0, 1)]
+    for part, attribute in ((0, "zone"), (1, "kind")):
+        for _ in range(12):
+            assert f.apply(rows.where(F.col("part") == part)).count() == wanted[part]
+            plan = f._ledger.plan((0, 1))
+            if plan is not None and plan.classifier.attributes == (attribute,):
+                break
+        else:
+            pytest.fail(f"no routes by {attribute}: {[e.reason for e in f.events() if isinstance(e, RoutesChanged)]}")
+
+
+def test_native_routes_are_found_between_micro_batches(spark: SparkSession, tmp_path: Path) -> None:
+    zone = F.when((F.col("id") < 4000) | (F.hash("id") % 2 == 0), "north").otherwise("south")
+    text = F.repeat(F.concat("zone", F.col("id").cast("string")), 20)
+    source = spark.range(0, 24_000, 1, 6).withColumn("zone", zone).withColumn("text", text)
+    source.write.parquet(str(tmp_path / "in"))
+    north = F.col("text").rlike("north[0-9]*7.{0,40}7") | (F.col("zone") == "south")
+    south = F.col("text").rlike("south[0-9]*3.{0,40}3") | (F.col("zone") == "north")
+    f = ab.Filter(north, south, policy="content")
+    stream = spark.readStream.schema(source.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    sink = f.foreach_batch(lambda df, batch: df.write.mode("append").parquet(str(tmp_path / "out")))
+    query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    found = sorted(r.id for r in spark.read.parquet(str(tmp_path / "out")).select("id").collect())
+    assert found == sorted(r.id for r in source.where(north & south).select("id").collect())
+    assert len(f.report().routes) > 1
+    assert any(isinstance(e, RoutesChanged) for e in f.events())
+
+
+PROGRAM = '''
+"""Rows of two classes; a worker dies once routes are in use, and what it had learned with it."""
+import json, os, pathlib, sys
+import anabranch as ab
+
+died = pathlib.Path(sys.argv[1]) / "died"
+spark = ab.local_session("switch", 2, **{"spark.master": "local[2,4]"})
+
+
+def judge(hidden, id):
+    if id == 15000 and not died.exists():
+        died.touch()
+        os._exit(1)
+    return sum(range(150)) > 0 and hidden % 2 == 1
+
+
+rows = spark.range(0, 24000, 1, 2).selectExpr(
+    "id", "hash(id) & 1 as zone",
+    "pmod(hash(id, 1), 1000) * 2 + cast((pmod(hash(id, 3), 20) = 0) = (hash(id) & 1 = 0) as int) as p",
+    "pmod(hash(id, 2), 1000) * 2 + cast((pmod(hash(id, 4), 20) = 0) = (hash(id) & 1 = 1) as int) as q",
+).persist()
+f = ab.Filter(ab.predicate(judge, "p", "id", name="p"), ab.predicate(judge, "q", "id", name="q"), attributes=["zone"])
+found = sorted(row.id for row in f.apply(rows).collect())
+wanted = sorted(row.id for row in rows.where("p % 2 = 1 and q % 2 = 1").collect())
+report = f.report()
+print(json.dumps({"same": found == wanted, "found": len(found), "rows": report.rows, "routes": len(report.routes)}))
+'''
+
+
+def test_a_worker_that_is_lost_while_routes_are_in_use(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (tmp_path / "died").exists()
+    assert told["same"]
+    assert told["found"] > 0
+    assert told["rows"] == 24_000
+    assert told["routes"] > 1
