@@ -23,6 +23,8 @@ class OrderingConfig:
         alpha of equation 4.4: a filter moves forward only if its rank beats the incumbent's by this factor.
     minimum_profiles
         Profile tuples needed before the first decision.
+    cost_aware
+        Whether the draws of `sbr` weigh what a filter costs.
     seed
         Seed of the sampling of dropped tuples.
 
@@ -37,6 +39,7 @@ class OrderingConfig:
     window_seconds: float | None = None
     thrash_avoidance: float = 0.9
     minimum_profiles: int = 30
+    cost_aware: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

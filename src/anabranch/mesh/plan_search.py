@@ -18,7 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.optimize import optimize
+from anabranch.mesh.overheads import measured
 from anabranch.mesh.training import Sample
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import BoolMatrix, Floats, Rows
@@ -66,5 +68,6 @@ def _content(sample: JudgedSample, precedence: Precedence | None) -> RoutePlan |
 
 
 def _mesh(sample: JudgedSample, precedence: Precedence | None) -> RoutePlan | None:
-    mesh = optimize(Sample.from_arrow(sample.attributes, sample.drops, sample.costs), precedence=precedence)
+    config = measured(MeshConfig(), sample.attributes, float(sample.costs.sum()))
+    mesh = optimize(Sample.from_arrow(sample.attributes, sample.drops, sample.costs), config, precedence)
     return None if len(mesh.routes) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.gain)

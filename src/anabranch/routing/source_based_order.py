@@ -30,7 +30,7 @@ from anabranch.routing.sbr import ALPHA, FIRST_SELECTIVITY, NEVER_ZERO
 class SourceBasedOrder(Reoptimizer):
     """Draws an order with probabilities inversely proportional to running selectivities; profiles nothing.
 
-    With `cost_aware`, a filter's chance is (1 - selectivity) / cost instead.
+    With `config.cost_aware`, a filter's chance is (1 - selectivity) / cost instead.
     """
 
     name = "sbr"
@@ -42,11 +42,9 @@ class SourceBasedOrder(Reoptimizer):
         config: OrderingConfig | None = None,
         precedence: Precedence | None = None,
         seed: Seed | None = None,
-        cost_aware: bool = False,
     ) -> None:
         super().__init__(filters, config=config, precedence=precedence, seed=seed)
         self.selectivity: Floats = np.full(filters, FIRST_SELECTIVITY)
-        self._cost_aware = cost_aware
         self._rng = np.random.default_rng(self.config.seed)
 
     @property
@@ -69,6 +67,6 @@ class SourceBasedOrder(Reoptimizer):
         return self.order
 
     def _chances(self, costs: Floats) -> Floats:
-        if self._cost_aware and np.isfinite(costs).all():
+        if self.config.cost_aware and np.isfinite(costs).all():
             return np.maximum(1 - self.selectivity, NEVER_ZERO) / np.maximum(costs, NEVER_ZERO)
         return 1 / np.maximum(self.selectivity, NEVER_ZERO)

@@ -1,0 +1,64 @@
+"""What routes cost by themselves, measured on this machine: telling rows apart, and handling one more route.
+
+>>> import pyarrow as pa
+>>> rng = np.random.default_rng(0)
+>>> attributes = {"x": pa.array(rng.random(400)), "zone": pa.array(["a", "b"] * 200)}
+>>> found = measured(MeshConfig(), attributes, row_seconds=1e-5)
+>>> 0 < found.classification_seconds < 1e-5, 0 < found.overhead_seconds < 1e-5
+(True, True)
+
+Notes
+-----
+Equation 2 of the paper: the cost of classification is `classification_seconds` per test on a row's way through the
+tree; OVH is `overhead_seconds` for a tuple and route: what a group of rows costs beyond its filters, shared by a chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.mesh.config import MeshConfig
+from anabranch.ordering.fixed import Fixed
+from anabranch.ordering.pipeline import CHUNK_SECONDS, LONGEST_CHUNK_ROWS, FilterPipeline, Verdict
+from anabranch.routing.cells import split
+
+TIMES = 3
+
+
+def measured(config: MeshConfig, attributes: Mapping[str, pa.Array], row_seconds: float) -> MeshConfig:
+    """The configuration with measured overheads, for rows whose filters take `row_seconds` each."""
+    chunk = int(min(max(CHUNK_SECONDS / max(row_seconds, 1e-9), 1), LONGEST_CHUNK_ROWS))
+    tests = [_test_seconds(name, array, chunk) for name, array in attributes.items()]
+    known = [seconds for seconds in tests if seconds is not None]
+    classification = float(np.median(known)) / chunk if known else config.classification_seconds
+    return replace(config, classification_seconds=classification, overhead_seconds=_group_seconds() / chunk)
+
+
+def _test_seconds(name: str, array: pa.Array, rows: int) -> float | None:
+    """Seconds to tell a chunk of rows apart by one attribute."""
+    found = split(name, array)
+    if found is None:
+        return None
+    whole = pa.concat_arrays([array] * (1 + rows // max(len(array), 1))).slice(0, rows)
+    return _fastest(lambda: found.encode(whole))
+
+
+def _group_seconds() -> float:
+    """Seconds that a group of rows takes on its way through two filters that cost nothing."""
+    pipeline, rows = FilterPipeline(Fixed(2)), 64
+    passed = np.ones(rows, dtype=np.bool_)
+    return _fastest(lambda: pipeline.process(rows, lambda f, chosen: Verdict(passed[: len(chosen)])))
+
+
+def _fastest(run: Callable[[], object]) -> float:
+    def once() -> float:
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
+
+    return min(once() for _ in range(TIMES))
