@@ -98,6 +98,30 @@ def test_a_filter_that_becomes_selective_behind_the_others_is_found_while_restin
     assert (2, 0, 1) in stream.flow(60)
 
 
+def test_bursts_that_never_change_the_order_cost_less_and_less() -> None:
+    stream = Stream(0.05, 0.85, 0.3)
+    shares = []
+    for burst in range(24):
+        stream.calls = stream.needed = 0
+        stream.rates[1] = 0.95 if burst % 2 else 0.65
+        assert stream.flow(6)[-1][0] == 1
+        shares.append(stream.overhead())
+    assert "learning" in stream.modes[-30:]
+    assert np.mean(shares[-4:]) < 0.3 * np.mean(shares[1:3])
+
+
+def test_an_alarm_that_was_right_restores_the_effort() -> None:
+    stream = Stream(0.05, 0.85, 0.3)
+    for burst in range(12):
+        stream.rates[1] = 0.95 if burst % 2 else 0.65
+        stream.flow(6)
+    stream.rates = [0.9, 0.05, 0.3]
+    assert stream.flow(12)[-1][0] == 0
+    stream.rates = [0.05, 0.9, 0.3]
+    stream.flow(1)
+    assert stream.policy.profile_probability == 1.0
+
+
 def test_noise_alone_costs_little() -> None:
     """Filters that are all alike give no reason to work: false alarms are rare, and soon over."""
     stream = Stream(0.5, 0.5, 0.5)

@@ -44,11 +44,15 @@ class Worker:
 
     def run(self, batch: int = 10_000) -> Worker:
         while self.at < len(self.passes):
-            size = self.pipeline.chunk_rows(min(batch, len(self.passes) - self.at))
-            chunk = {name: array.slice(self.at, size) for name, array in self.columns.items()}
-            self.survivors += (self.at + self.pipeline.process(size, self.judge, chunk).survivors).tolist()
-            self.at += size
+            self.step(batch)
         return self
+
+    def step(self, batch: int = 10_000) -> None:
+        """One chunk."""
+        size = self.pipeline.chunk_rows(min(batch, len(self.passes) - self.at))
+        chunk = {name: array.slice(self.at, size) for name, array in self.columns.items()}
+        self.survivors += (self.at + self.pipeline.process(size, self.judge, chunk).survivors).tolist()
+        self.at += size
 
     @property
     def calls_per_row(self) -> float:
@@ -105,6 +109,30 @@ def test_routes_whose_benefit_is_gone_become_one_order_again() -> None:
     assert worker.run().pipeline.plan is None
     assert worker.pipeline.reoptimizer.order[0] == 0
     assert "save nothing" in worker.pipeline.reason
+
+
+def test_a_flood_of_one_class_does_not_end_the_routes() -> None:
+    rng = np.random.default_rng(7)
+    zone = np.where((np.arange(300_000) % 100_000) < 20_000, rng.integers(0, 2, 300_000), 0)
+    worker = Worker(rng.random((300_000, 4)) < REGIMES[zone], {"zone": ZONES[zone]}).run()
+    assert worker.pipeline.plan is not None
+    assert not worker.pipeline.gave_up
+    assert worker.calls_per_row < 1.2
+
+
+def test_a_switch_between_chunks_loses_no_row_and_no_count() -> None:
+    passes, attributes = two_regimes(40_000)
+    learned = Worker(*two_regimes(40_000, seed=9)).run().pipeline.plan
+    worker = Worker(passes, attributes)
+    pipeline = worker.pipeline
+    for number, plan in enumerate((learned, None, learned, None), start=1):
+        for _ in range(5):
+            worker.step()
+        pipeline.switch(plan, number, f"switch {number}")
+        assert (pipeline.plan is None) == (plan is None)
+        assert (pipeline.version, pipeline.reason) == (number, f"switch {number}")
+    assert worker.survivors == np.flatnonzero(passes[: worker.at].all(axis=1)).tolist()
+    assert pipeline.take_tally().rows == worker.at
 
 
 def test_counts_of_all_routes_add_up() -> None:

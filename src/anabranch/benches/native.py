@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -26,20 +26,26 @@ PATTERNS = (
     "agent=[A-Za-z ]+/[0-9.]+ .*lang=(de|fr|it)",
     "ip=10[.][0-9]+[.]7[.]",
 )
+SHARES: dict[str, int | Column] = {"role": 70, "lang": 50, "ip": 40, "token": 95}
 USERS = ("anna", "bert", "carl", "dora", "emil", "fran", "gert", "hans")
+
+
+def zone() -> Column:
+    """One of two, by the line's number."""
+    return F.pmod(F.xxhash64("id", F.lit(0)), F.lit(2))
 
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four regular expressions over log lines of some hundred characters."""
-    path = _write(spark, folder / "native", 300_000 if quick else 500_000, copies=4)
-    sample = _write(spark, folder / "native-sample", 20_000)
-    best, worst = _best_and_worst(spark, sample)
+    path = write_lines(spark, folder / "native", 300_000 if quick else 500_000, copies=4)
+    sample = write_lines(spark, folder / "native-sample", 20_000)
+    best, worst = best_and_worst(spark, sample, range(len(PATTERNS)))
     spark.read.parquet(str(path)).where(F.length("line") > 0).count()  # nobody pays for the cold files
     found = race(
         {
-            "ours": lambda at: ab.where(spark.read.parquet(str(at)), *(_term(i) for i in worst)),
-            "best": lambda at: _fixed(spark, at, best),
-            "worst": lambda at: _fixed(spark, at, worst),
+            "ours": lambda at: ab.where(spark.read.parquet(str(at)), *map(term, worst)),
+            "best": lambda at: fixed(spark, at, best),
+            "worst": lambda at: fixed(spark, at, worst),
         },
         path,
         rounds=1 if quick else 5,
@@ -58,37 +64,42 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     ]
 
 
-def _best_and_worst(spark: SparkSession, sample: Path) -> tuple[Order, Order]:
+def best_and_worst(spark: SparkSession, sample: Path, patterns: Sequence[int]) -> tuple[Order, Order]:
     """By what each pattern costs and drops alone on a sample: 24 timed orders would show the JIT compiler's mood."""
     lines = spark.read.parquet(str(sample))
-    drops = ~lines.select(*map(_term, range(len(PATTERNS)))).toPandas().to_numpy(dtype=bool)
+    drops = ~lines.select(*map(term, patterns)).toPandas().to_numpy(dtype=bool)
 
     def fastest(condition: Column) -> float:
         return min(_seconds(lines.where(condition).count) for _ in range(2))
 
     scan = fastest(F.length("line") > 0)
-    costs = np.array([max(fastest(_term(i)) - scan, 1e-6) for i in range(len(PATTERNS))])
-    orders = sorted(itertools.permutations(range(len(PATTERNS))), key=lambda o: expected_cost(o, drops, costs))
-    return orders[0], orders[-1]
+    costs = np.array([max(fastest(term(i)) - scan, 1e-6) for i in patterns])
+    orders = sorted(itertools.permutations(range(len(patterns))), key=lambda o: expected_cost(o, drops, costs))
+    best, worst = (tuple(patterns[i] for i in order) for order in (orders[0], orders[-1]))
+    return best, worst
 
 
-def _term(i: int) -> Column:
+def term(i: int) -> Column:
+    """The pattern of a number, as a condition."""
     return F.col("line").rlike(PATTERNS[i])
 
 
 def _chain(order: Sequence[int]) -> Column:
-    chain = _term(order[0])
+    chain = term(order[0])
     for i in order[1:]:
-        chain = chain & _term(i)
+        chain = chain & term(i)
     return chain
 
 
-def _fixed(spark: SparkSession, path: Path, order: Sequence[int]) -> DataFrame:
+def fixed(spark: SparkSession, path: Path, order: Sequence[int]) -> DataFrame:
+    """The lines that match the patterns, tried in this order."""
     return spark.read.parquet(str(path)).where(_chain(order))
 
 
-def _write(spark: SparkSession, path: Path, rows: int, copies: int = 1) -> Path:
-    """Log lines of 900 characters in which each pattern matches a share of its own, a few times over."""
+def write_lines(
+    spark: SparkSession, path: Path, rows: int, copies: int = 1, shares: Mapping[str, int | Column] = SHARES
+) -> Path:
+    """Log lines of 900 characters in which each pattern matches a share (percent) of its own, a few times over."""
 
     def chance(salt: int) -> Column:
         return F.pmod(F.xxhash64("id", F.lit(salt)), F.lit(100))
@@ -99,15 +110,19 @@ def _write(spark: SparkSession, path: Path, rows: int, copies: int = 1) -> Path:
         F.concat(F.lit("id="), F.col("id").cast("string")),
         F.concat(F.lit("path=/"), F.repeat(F.sha2(F.col("id").cast("string"), 256), 8)),
         F.concat(F.lit("user="), user),
-        F.when(chance(1) < 70, "role=admin").otherwise("role=guest"),
+        F.when(chance(1) < shares["role"], "role=admin").otherwise("role=guest"),
         F.concat(F.lit("agent=Mozilla Browser/"), (F.col("id") % 97).cast("string"), F.lit(".0 (X11; Linux)")),
         F.repeat(F.lit("accept=text/html "), 12),
-        F.when(chance(2) < 50, "lang=de").otherwise("lang=en"),
-        F.concat(F.lit("ip=10."), (F.col("id") % 200).cast("string"), F.when(chance(3) < 40, ".7.").otherwise(".8.")),
-        F.when(chance(4) < 95, "token=abcdef0123").otherwise("token=none"),
+        F.when(chance(2) < shares["lang"], "lang=de").otherwise("lang=en"),
+        F.concat(
+            F.lit("ip=10."),
+            (F.col("id") % 200).cast("string"),
+            F.when(chance(3) < shares["ip"], ".7.").otherwise(".8."),
+        ),
+        F.when(chance(4) < shares["token"], "token=abcdef0123").otherwise("token=none"),
         F.lit("end"),
     )
-    spark.range(0, rows, 1, 8).select("id", line.alias("line")).write.parquet(str(path))
+    spark.range(0, rows, 1, 8).select("id", zone().alias("zone"), line.alias("line")).write.parquet(str(path))
     for file in list(path.glob("*.parquet")):
         for copy in range(1, copies):
             shutil.copy(file, file.with_name(f"{copy}-{file.name}"))

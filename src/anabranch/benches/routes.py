@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+import anabranch as ab
+from anabranch.benches import native
 from anabranch.benches.harness import Contender, Race, race, run
 from anabranch.benches.real import DATA, FIELDS
 from anabranch.benches.recovery import rows_to_recover
@@ -104,6 +107,26 @@ def swap(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     return [at_most("classes swap their orders: rows until near the new best", needed, 50_000, detail)]
 
 
+def native_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Two regular expressions over log lines; which of them drops nearly all rows depends on the zone."""
+    strong, weak = F.when(native.zone() == 0, 5).otherwise(95), F.when(native.zone() == 0, 95).otherwise(5)
+    shares = {**native.SHARES, "token": strong, "lang": weak}
+    path = native.write_lines(spark, folder / "lines", 150_000 if quick else 500_000, copies=4, shares=shares)
+    sample = native.write_lines(spark, folder / "lines-sample", 20_000, shares=shares)
+    best, _ = native.best_and_worst(spark, sample, (0, 2))
+    found = race(
+        {
+            "ours": lambda at: ab.where(spark.read.parquet(str(at)), *map(native.term, best), attributes=["zone"]),
+            "best": lambda at: native.fixed(spark, at, best),
+        },
+        path,
+        rounds=1 if quick else 5,
+        warm_up_on=sample,
+    )
+    ratio = found.ratio("best", "ours")
+    return [informed("two regimes, native regexes: best single order / ours", ratio, found.describe("best", "ours"))]
+
+
 def kdd(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Connections in their recorded order; what is left without floods, ordinary web traffic and big answers."""
     if not DATA.exists():
@@ -160,4 +183,4 @@ def _rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-WORKLOADS = (two_regimes, six_classes, attribute_pair, uniform, one_operator, swap, kdd)
+WORKLOADS = (two_regimes, six_classes, attribute_pair, uniform, one_operator, swap, native_regimes, kdd)

@@ -63,8 +63,8 @@ class MeshConfig:
         the saving is so many standard errors above zero.
     max_depth, max_leaves
         Limits of the tree.
-    window_tuples, ruster_tuples
-        W_TC and the ruster size: tuples classified together, and tuples of a ruster.
+    window_tuples
+        W_TC: tuples classified together.
     """
 
     search: str = "ii"
@@ -89,7 +89,6 @@ class MeshConfig:
     max_depth: int = 3
     max_leaves: int = 8
     window_tuples: int = 1000
-    ruster_tuples: int = 100
 
     def __post_init__(self) -> None:
         _one_of("search", self.search, SEARCHES)

@@ -55,6 +55,7 @@ from anabranch.routing.cells import Codes, Columns
 from anabranch.routing.class_learner import ClassLearner
 
 TRIAL_CHUNKS = 4
+LONGEST_TRIAL = 40
 TRIAL_ROWS = 300
 TRIAL_SECONDS = 0.015
 TRIAL_SAMPLE = 60
@@ -140,13 +141,16 @@ class _Trial:
         return len(self.around_single) > len(self.around_routed)
 
     def over(self) -> bool:
-        return len(self.around_routed) >= TRIAL_CHUNKS and len(self.single) >= TRIAL_SAMPLE
+        chunks = len(self.around_routed)
+        return chunks >= LONGEST_TRIAL or (chunks >= TRIAL_CHUNKS and len(self.single) >= TRIAL_SAMPLE)
 
     def one_class(self) -> bool:
         """Whether nearly all rows took one route: they tell nothing about the use of routes."""
         return bool(self.seen.max() > ONE_CLASS * self.seen.sum())
 
     def gain(self) -> float:
+        if not len(self.single):
+            return 0.0
         single = self.single.mean() + statistics.median(self.around_single)
         routed = self.routed.mean() + statistics.median(self.around_routed)
         return float(single / max(routed, 1e-12))

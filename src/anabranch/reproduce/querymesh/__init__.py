@@ -1,0 +1,1 @@
+"""Nehme, Works, Lei, Rundensteiner and Bertino: the experiments with Query Mesh."""
