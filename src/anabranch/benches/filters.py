@@ -109,11 +109,11 @@ def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     equal = build(spark, "neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
     single = build(spark, "single", independent(rows, (0.5,), _rng()), (20.0,), folder)
     bars = []
-    for work, bar, rounds in ((equal, "neutral", 3), (single, "single predicate", 3)):
+    for work, bar in ((equal, "neutral"), (single, "single predicate")):
         found = _race(
             work,
             {"ours": Workload.adaptive, "fixed": partial(Workload.adaptive, policy="fixed")},
-            rounds=rounds if quick else 12,
+            rounds=3 if quick else 8,
         )
         bars.append(
             at_most(f"{bar}: ours / fixed order", found.ratio("ours", "fixed"), 1.02, found.describe("ours", "fixed"))

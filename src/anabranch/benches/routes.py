@@ -70,7 +70,7 @@ def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     rows, rng = 150_000 if quick else 400_000, _rng()
     attributes = {"zone": rng.integers(0, 2, rows), "x": rng.random(rows)}
     work = build(spark, "uniform", independent(rows, (0.3, 0.6, 0.8, 0.9), rng), (20.0,) * 4, folder, attributes)
-    found = _against_the_best(work, rounds=3 if quick else 12, control=True)
+    found = _against_the_best(work, rounds=3 if quick else 8, control=True)
     return [
         at_most(
             "uniform data: ours / best single order",
@@ -90,7 +90,7 @@ def one_operator(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     found = _race(
         work,
         {"ours": Workload.adaptive, "sbr": partial(Workload.adaptive, policy="sbr")},
-        rounds=5 if quick else 12,
+        rounds=5 if quick else 8,
     )
     return [at_most("one operator: ours / SBR", found.ratio("ours", "sbr"), 1.01, found.describe("ours", "sbr"))]
 
@@ -161,7 +161,7 @@ def _over_best(name: str, found: Race, limit: float) -> Bar:
 
 
 def _plain(work: Workload, found: Race, quick: bool) -> float:
-    plain = _race(work, {"plain": Workload.plain}, rounds=1 if quick else 3)
+    plain = _race(work, {"plain": Workload.plain}, rounds=1 if quick else 2)
     if plain.answer != found.answer:
         raise InternalError("plain Spark returned other rows")
     return plain.median("plain") / found.median("ours")
@@ -170,7 +170,7 @@ def _plain(work: Workload, found: Race, quick: bool) -> float:
 def _policies(work: Workload, found: Race) -> list[Bar]:
     """The other ways to find routes, on the same rows."""
     ways = {policy: partial(Workload.adaptive, policy=policy) for policy in ("content", "mesh", "sbr")}
-    other = _race(work, ways, rounds=5)
+    other = _race(work, ways, rounds=2)
     best = found.median("best")
     return [informed(f"two regimes: best single order / {p}", best / other.median(p), other.describe(p)) for p in ways]
 
