@@ -22,7 +22,7 @@ from anabranch.errors import InternalError
 from anabranch.measure import Bar, exit_code, table, write_json
 from anabranch.spark.session import local_session
 
-MOST_WARM_UPS = 6
+MOST_WARM_UPS = 4
 SETTLED = 0.9
 
 T = TypeVar("T")

@@ -164,8 +164,8 @@ class FilterPipeline:
     Attributes
     ----------
     sampled
-        Called after a chunk with rows on which all filters were tried, an even sample of dropped and passed ones, and
-        their drops; for those who look for classes of rows.
+        Called after a chunk with rows on which all filters were tried, an even sample of dropped and passed ones in
+        the order of the chunk, and their drops; for those who look for classes of rows.
     least_probability
         Profile at least this share of the dropped rows, whatever the policy says.
     """
@@ -215,7 +215,9 @@ class FilterPipeline:
         if self.sampled is not None and run.complete and run.probability > 0:
             passed = self.sample(alive, run.probability)
             none = np.zeros((len(passed), drops.shape[1]), dtype=np.bool_)
-            self.sampled(np.concatenate([rows, passed]), np.concatenate([drops, none]))
+            both = np.concatenate([rows, passed])
+            arrival = np.argsort(both, kind="stable")
+            self.sampled(both[arrival], np.concatenate([drops, none])[arrival])
         self.reoptimizer.observe(Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began))
         if self.reoptimizer.profile_probability > run.probability:
             self._pace.look_closely()

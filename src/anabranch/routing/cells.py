@@ -42,6 +42,7 @@ from anabranch.model.arrays import Floats
 from anabranch.model.attributes import is_discrete, numbers
 
 MOST_CODES = 24
+SEQUENCE = 0.9
 RANGES = 12
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
@@ -118,7 +119,7 @@ def split(attribute: str, array: pa.Array) -> Split | None:
     """A split of an attribute by a sample of its values; None where it cannot tell rows apart usefully.
 
     Constants cannot; nor can discrete attributes in which nearly every row has a value of its own, or numbers that only
-    grow or fall, such as sequences and timestamps: their values do not come back.
+    grow or fall, but for a few jumps, such as sequences and timestamps: their values do not come back.
     """
     counts = pc.value_counts(array.drop_null())
     distinct = len(counts)
@@ -131,7 +132,7 @@ def split(attribute: str, array: pa.Array) -> Split | None:
         return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1]))
     values = numbers(array)
     steps = np.diff(values[~np.isnan(values)])
-    if (steps > 0).all() or (steps < 0).all():
+    if len(steps) and max(np.mean(steps > 0), np.mean(steps < 0)) > SEQUENCE:
         return None
     return RangeSplit(attribute, _quantiles(values))
 
