@@ -144,6 +144,14 @@ def test_counts_of_all_routes_add_up() -> None:
     assert worker.pipeline.take_tally().rows == 0
 
 
+def test_rows_of_routes_that_were_given_up_stay_counted() -> None:
+    passes, attributes = two_regimes(40_000)
+    worker = Worker(passes, attributes).run()
+    worker.pipeline.switch(None, 1, "for a test")
+    assert sum(r.rows for r in worker.pipeline.take_routes()) == 40_000
+    assert worker.pipeline.take_routes() == ()
+
+
 def test_routes_learned_elsewhere_are_used_at_once() -> None:
     passes, attributes = two_regimes(20_000)
     learned = Worker(*two_regimes(40_000, seed=9)).run().pipeline.plan

@@ -39,6 +39,8 @@ def run(benches: Sequence[Bench], *, quick: bool, json_path: Path | None = None)
         for bench in benches:
             began = time.perf_counter()
             found = bench(spark, Path(folder), quick)
+            if not found:
+                continue
             bars += found
             print(table(found))
             print(f"({time.perf_counter() - began:.0f} s)\n", flush=True)

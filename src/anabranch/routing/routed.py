@@ -120,6 +120,14 @@ class _Routes:
     chunks: int = 0
     idle: int = 0
 
+    def take_states(self) -> list[RouteState]:
+        found = [
+            RouteState(self.plan.classifier.tests(i), p.reoptimizer.order, self.rows[i], self.seconds[i])
+            for i, p in enumerate(self.pipelines)
+        ]
+        self.rows, self.seconds = [0] * len(found), [0.0] * len(found)
+        return found
+
 
 @dataclass
 class _Trial:
@@ -193,6 +201,7 @@ class RoutedPipeline:
         self._routes: _Routes | None = None
         self._trial: _Trial | None = None
         self._alone_rows, self._alone_seconds = 0, 0.0
+        self._retired: list[RouteState] = []
         self.rows_done = 0
         self.reason = ""
         self.version = version
@@ -256,8 +265,12 @@ class RoutedPipeline:
         return total
 
     def costs(self) -> Floats:
-        """Seconds per row and filter, as measured on all rows."""
-        return self._main.times.per_tuple()
+        """Seconds per row and filter, as measured where most rows go."""
+        alone = self._main.times.per_tuple()
+        if self._routes is None:
+            return alone
+        busiest = max(self._routes.pipelines, key=lambda p: p.rows_done).times.per_tuple()
+        return np.where(np.isnan(busiest), alone, busiest)
 
     def sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
         """The sampled rows that routes are looked for in."""
@@ -277,14 +290,9 @@ class RoutedPipeline:
 
     def take_routes(self) -> tuple[RouteState, ...]:
         """Hand over rows and seconds of every way that rows took since the last call; the way for all has no tests."""
-        found = [RouteState((), self.reoptimizer.order, self._alone_rows, self._alone_seconds)]
-        self._alone_rows, self._alone_seconds = 0, 0.0
-        routes = self._routes
-        if routes is not None:
-            for i, p in enumerate(routes.pipelines):
-                tests = routes.plan.classifier.tests(i)
-                found.append(RouteState(tests, p.reoptimizer.order, routes.rows[i], routes.seconds[i]))
-                routes.rows[i], routes.seconds[i] = 0, 0.0
+        alone = RouteState((), self.reoptimizer.order, self._alone_rows, self._alone_seconds)
+        found = [alone, *self._retired, *(self._routes.take_states() if self._routes else ())]
+        self._alone_rows, self._alone_seconds, self._retired = 0, 0.0, []
         return tuple(state for state in found if state.rows)
 
     def policies(self) -> dict[str, tuple[Order, str]]:
@@ -408,8 +416,10 @@ class RoutedPipeline:
 
     def _retire(self) -> None:
         """Give the routes up, and keep their counts."""
-        for p in self._routes.pipelines if self._routes else ():
-            self._main.tally.add(p.take_tally())
+        if self._routes is not None:
+            for p in self._routes.pipelines:
+                self._main.tally.add(p.take_tally())
+            self._retired += self._routes.take_states()
         self._routes = None
 
     def _adopt(self, plan: RoutePlan, samples: tuple[BoolMatrix, ...]) -> None:
