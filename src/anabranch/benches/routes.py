@@ -108,7 +108,7 @@ def swap(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def native_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """Two regular expressions over log lines; which of them drops nearly all rows depends on the zone. Full runs only."""
+    """Two regular expressions over log lines; the zone says which drops nearly all rows. Full runs only."""
     if quick:
         return []
     strong, weak = F.when(native.zone() == 0, 5).otherwise(95), F.when(native.zone() == 0, 95).otherwise(5)
