@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from anabranch.measure import at_least
 from anabranch.mesh.config import STARTS, MeshConfig
 from anabranch.mesh.mesh import Mesh
 from anabranch.mesh.optimize import optimize
-from anabranch.reproduce import mesh as command
 from anabranch.reproduce.content.sensors import generated
 from anabranch.reproduce.querymesh import lab, overheads, rates, skew, starts, totals, training
-from anabranch.reproduce.querymesh.claims import CLAIMS
-from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM, Exhibit
-from anabranch.reproduce.querymesh.page import introduction
+from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM
 from anabranch.reproduce.querymesh.running import Ran, same_answers, through_eddy, through_fabric
 from anabranch.reproduce.querymesh.streams import EARLIER, SAMPLE_TUPLES, selectivities, skewed, uniform
 from anabranch.reproduce.querymesh.synthetic import race
-from anabranch.reproduce.thesis.exhibit import Chart, Series
-from anabranch.reproduce.thesis.page import write_page
 
 
 def meshes(kind: str, seed: int) -> dict[str, Mesh]:
@@ -122,27 +113,3 @@ def test_a_mesh_of_the_first_day_runs_on_the_others() -> None:
     readings = generated(3, 30.0, seed=1)
     found = lab.query(readings, 1)
     assert len(found[MESH].calls) == len(readings.hours) * 2 // 3
-
-
-def test_the_page_shows_paper_ours_and_reason(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    lines = Chart("minutes", "results", [0, 60], [Series(MESH, [0.0, 2.0])])
-    found = Exhibit("Figure 11a", "we found", [at_least("x", 1, 0)], [lines])
-    text = write_page([found], tmp_path, introduction(quick=True)).read_text()
-    assert f"{CLAIMS['Figure 11a'].paper} | we found | {CLAIMS['Figure 11a'].why}" in text
-    assert (tmp_path / "figure-11a.png").exists()
-
-
-def test_the_command_prints_claims_and_writes_page_and_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Small:
-        @staticmethod
-        def exhibits(*, quick: bool) -> list[Exhibit]:
-            return [Exhibit("Figure 13", "we found", [at_least("x", 0, 1)])]
-
-    monkeypatch.setattr(command, "GROUPS", (Small,))
-    code = command.main(quick=True, json_path=tmp_path / "bars.json", out=tmp_path / "page")
-    assert code == 3
-    assert json.loads((tmp_path / "bars.json").read_text())[0]["holds"] is False
-    assert "0 of 1 claims hold" in capsys.readouterr().out

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from anabranch.measure import at_least
-from anabranch.reproduce import routing
 from anabranch.reproduce.content import adaptivity, sensors, skew
-from anabranch.reproduce.content.claims import CLAIMS
-from anabranch.reproduce.content.exhibit import CALLS, Exhibit
-from anabranch.reproduce.content.page import introduction
 from anabranch.reproduce.content.running import KNOWS, LEARNS, SBR, fewer, star
 from anabranch.reproduce.content.streams import draw, random, skewed
-from anabranch.reproduce.thesis.exhibit import Chart, Series
-from anabranch.reproduce.thesis.page import write_page
 
 
 @pytest.mark.parametrize("joins", [2, 6, 8])
@@ -75,27 +67,3 @@ def test_the_real_room_is_read_where_it_is_at_hand() -> None:
         pytest.skip(f"{sensors.ROOM} is not there")
     assert len(real.hours) == 20_560
     assert (np.diff(real.hours) >= 0).all()
-
-
-def test_the_page_shows_paper_ours_and_reason(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    lines = Chart("A", "improvement", [5, 95], [Series(CALLS, [60.0, 2.0])])
-    found = Exhibit("Figure 4", "we found", [at_least("x", 1, 0)], [lines])
-    text = write_page([found], tmp_path, introduction(quick=True)).read_text()
-    assert f"{CLAIMS['Figure 4'].paper} | we found | {CLAIMS['Figure 4'].why}" in text
-    assert (tmp_path / "figure-4.png").exists()
-
-
-def test_the_command_prints_claims_and_writes_page_and_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Small:
-        @staticmethod
-        def exhibits(*, quick: bool) -> list[Exhibit]:
-            return [skew._table()]
-
-    monkeypatch.setattr(routing, "GROUPS", (Small,))
-    code = routing.main(quick=True, json_path=tmp_path / "bars.json", out=tmp_path / "page")
-    assert code == 0
-    assert json.loads((tmp_path / "bars.json").read_text())[0]["holds"] is True
-    assert "1 of 1 claims hold" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from anabranch.events import RoutesChanged
 pytestmark = pytest.mark.spark
 
 ROWS = 24_000
+NORTH = ("north", "south")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def test_plans_of_others_are_refused(rows: DataFrame, tmp_path: Path) -> None:
         ab.Filter(ab.predicate(odd, "zone", "p", name="x"), *predicates()[1:]).load(tmp_path / "plan")
     old = json.loads((tmp_path / "plan").read_text()) | {"version": 0}
     (tmp_path / "old").write_text(json.dumps(old))
-    with pytest.raises(QueryError, match="of format 0, and this version reads format 1"):
+    with pytest.raises(QueryError, match="of format 0, and this version reads format 2"):
         ab.Filter(*predicates()).load(tmp_path / "old")
     with pytest.raises(QueryError, match="does not exist"):
         ab.Filter(*predicates()).load(tmp_path / "none")
@@ -131,6 +132,27 @@ def test_routes_learned_on_another_schema_are_refused(rows: DataFrame, tmp_path:
     g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "plan")
     with pytest.raises(QueryError, match="column 'zone' of type string, which is bigint"):
         g.apply(rows.withColumn("zone", F.col("id")))
+
+
+@pytest.mark.parametrize("policy", ["auto", "mesh"])
+def test_one_filter_serves_inputs_of_other_columns_and_types(rows: DataFrame, expected: list[int], policy: str) -> None:
+    hidden = [ab.predicate(lambda h: odd("", h), name, name=name) for name in ("p", "q")]
+    f = ab.Filter(*hidden, policy=policy)
+    coded = rows.withColumn("zone", F.when(F.col("zone") == "north", 0).otherwise(1))
+    inputs = [coded, rows.drop("zone"), coded, coded.withColumn("zone", F.col("zone").cast("double")), coded]
+    for df in inputs:
+        assert ids(f.apply(df)) == expected
+        assert f.explain(df)
+
+
+def test_native_routes_of_one_input_are_not_those_of_another(rows: DataFrame) -> None:
+    texts = rows.withColumn("text", F.repeat(F.concat("zone", F.col("id").cast("string")), 20))
+    coded = texts.withColumn("north", F.col("zone") == "north").drop("zone")
+    terms = [F.col("text").rlike(f"^({z}.*{z}[0-9]*7.{{0,40}}7|{other})") for z, other in (NORTH, NORTH[::-1])]
+    f = ab.Filter(*terms)
+    wanted = ids(texts.where(terms[0] & terms[1]))
+    for df in (coded, texts.drop("zone"), coded):
+        assert ids(f.apply(df)) == wanted
 
 
 def test_kept_values_are_added_by_every_route_and_are_no_attribute(rows: DataFrame, expected: list[int]) -> None:

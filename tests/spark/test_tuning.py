@@ -26,6 +26,7 @@ from anabranch.routing.routed import RoutePlan
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
 from anabranch.spark.tuner import Tuner
 
+KINDS = (("zone", "bigint"), ("kind", "bigint"))
 NOTHING = np.zeros((0, 2), dtype=np.bool_)
 
 
@@ -54,6 +55,13 @@ def test_the_first_routes_are_found_in_what_tasks_sampled(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["content", "mesh", "auto"])
+def test_filters_that_cost_less_than_telling_rows_apart_get_no_routes(policy: str) -> None:
+    sample = judged(400, "zone")
+    cheap = JudgedSample(sample.attributes, sample.drops, sample.costs / 10_000)
+    assert taken(Tuner(policy, Precedence.none(2)), None, cheap) is None
+
+
+@pytest.mark.parametrize("policy", ["content", "mesh", "auto"])
 def test_another_attribute_decides_from_now_on(policy: str) -> None:
     tuner = Tuner(policy, Precedence.none(2))
     first = taken(tuner, None, judged(400, "zone"))
@@ -76,10 +84,21 @@ def test_routes_that_save_nothing_are_given_up() -> None:
     assert [f.plan for f in found if f is not None][-1] is None
 
 
+def test_a_search_that_fails_is_told_and_harms_nothing() -> None:
+    tuner = Tuner("content", Precedence.none(2))
+    sample = judged(400, "zone")
+    lopsided = JudgedSample(sample.attributes, sample.drops, np.repeat(sample.costs, 2))
+    with pytest.warns(UserWarning, match="search for better routes failed"):
+        assert taken(tuner, None, lopsided) is None
+    assert taken(tuner, None, sample) is not None
+
+
 def record(plan: RoutePlan | None, version: int, *, gave_up: bool = False) -> TaskRecord:
     learned = Seed((0, 1), NOTHING, np.array([1e-5, 1e-5]))
     key = TaskKey("", "run", 0, version)
-    return TaskRecord(key, (0, 1), Tally.empty(2), learned=learned, plan=plan, plan_version=version, gave_up=gave_up)
+    return TaskRecord(
+        key, (0, 1), Tally.empty(2), learned=learned, kinds=KINDS, plan=plan, plan_version=version, gave_up=gave_up
+    )
 
 
 def test_tasks_that_run_by_an_older_plan_do_not_bring_it_back() -> None:
@@ -88,12 +107,12 @@ def test_tasks_that_run_by_an_older_plan_do_not_bring_it_back() -> None:
     assert found is not None
     old, new = found.plan, RoutePlan(found.plan.classifier, ((1, 0), (0, 1), (1, 0)), "mesh")  # type: ignore[union-attr]
     ledger.enter([record(old, 0)])
-    assert ledger.plan((0, 1)) is old
-    ledger.switch_plan((0, 1), new, "tuned")
+    assert ledger.plan((0, 1), KINDS) is old
+    ledger.switch_plan((0, 1), KINDS, new, "tuned")
     ledger.enter([record(old, 0), record(None, 0, gave_up=True)])
-    assert ledger.plan((0, 1)) is new
+    assert ledger.plan((0, 1), KINDS) is new
     ledger.enter([record(None, 1, gave_up=True)])
-    assert ledger.plan((0, 1)) is None
+    assert ledger.plan((0, 1), KINDS) is None
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +144,7 @@ def test_a_filter_that_is_applied_again_and_again_follows_the_data(rows: DataFra
     for part, attribute in ((0, "zone"), (1, "kind")):
         for _ in range(12):
             assert f.apply(rows.where(F.col("part") == part)).count() == wanted[part]
-            plan = f._ledger.plan((0, 1))
+            plan = f._ledger.plan((0, 1), (("zone", "int"), ("kind", "int")))
             if plan is not None and plan.classifier.attributes == (attribute,):
                 break
         else:

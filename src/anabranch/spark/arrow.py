@@ -40,7 +40,7 @@ from anabranch.routing.routed import RoutedPipeline, RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.evaluators import Evaluator
-from anabranch.spark.ledger import Part, TaskKey, TaskRecord
+from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
 from anabranch.spark.names import column, unused_name
 
 REMEMBERED_FILTERS = 64
@@ -76,6 +76,12 @@ class FilterTask:
     seed: Seed | None = None
     ledger: Accumulator[Any] | None = None
 
+    @property
+    def kinds(self) -> Kinds:
+        """Names and types of the attributes."""
+        known = dict(zip(self.columns, self.types, strict=True))
+        return tuple((name, known[name].simpleString()) for name in self.attributes)
+
     def run(self, batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[Judged]:
         """Judge batch after batch; the record of the task goes to the driver when the input ends."""
         context = TaskContext.get()
@@ -103,6 +109,7 @@ class FilterTask:
                     tuple(decisions),
                     learned,
                     routes,
+                    self.kinds,
                     pipeline.plan,
                     pipeline.version,
                     pipeline.gave_up,

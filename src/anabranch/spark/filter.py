@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import count
@@ -39,7 +39,7 @@ from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import arrow, catalyst, pilot, plans
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
-from anabranch.spark.ledger import Ledger, LedgerParam, Part
+from anabranch.spark.ledger import Kinds, Ledger, LedgerParam, Part
 from anabranch.spark.lookup import collect_values, member_test
 from anabranch.spark.native_order import NativeOrder
 from anabranch.spark.reporting import build_report
@@ -113,10 +113,10 @@ class Filter:
         self._accumulator: Any = None
         self._tables: dict[str, pa.Array] = {}
         self._native: dict[Part, NativeOrder] = {}
-        self._tuners: dict[Part, Tuner] = {}
+        self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
         self._parts: tuple[tuple[int, ...], ...] = ()
         self._applied: DataFrame | None = None
-        self._saved_kinds: dict[str, str] = {}
+        self._loaded = False
         for p in self.predicates:
             _require_picklable(p)
 
@@ -190,25 +190,13 @@ class Filter:
         """Write what was learned, orders and routes, to a file from which `load` takes it in another run."""
         if self._applied is None:
             raise QueryError("the filter has learned nothing yet", hint="apply it, and run what it returns, first")
-        kinds = {field.name: field.dataType.simpleString() for field in self._applied.schema.fields}
-        self._ledger.save_learned(Path(path), kinds)
+        self._ledger.save_learned(Path(path))
 
     def load(self, path: str | os.PathLike[str]) -> Filter:
         """Start with what a filter of the same predicates has saved; returns the filter."""
-        self._saved_kinds = self._ledger.load_learned(Path(path))
+        self._ledger.load_learned(Path(path))
+        self._loaded = True
         return self
-
-    def _require_same_attributes(self, df: DataFrame, plan: RoutePlan) -> None:
-        """Saved routes fit only an input that has their attributes, with their types."""
-        kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
-        for name in plan.classifier.attributes:
-            wanted = self._saved_kinds.get(name, kinds.get(name))
-            if kinds.get(name) != wanted or name not in kinds:
-                found = f"is {kinds[name]}" if name in kinds else "is missing"
-                raise QueryError(
-                    f"the saved routes look at column {name!r} of type {wanted}, which {found} in this input",
-                    hint="load routes that were learned on such data, or start without",
-                )
 
     def _explained_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> list[str]:
         native = self._native_order(df, stage, members) if stage.executor == "catalyst" else None
@@ -224,7 +212,8 @@ class Filter:
             )
             why = "fixed as written" if self.policy == "fixed" else why
         lines = [f"   order: {' -> '.join(members[i].name for i in order)}   ({why})"]
-        plan = native.plan if native is not None else self._ledger.plan(stage.members)
+        kinds = _kinds(self._attributes(df, members))
+        plan = native.plan if native is not None else self._ledger.plan(stage.members, kinds)
         if plan is not None:
             lines += [f"   {line}" for line in _explained_routes(plan, members)]
         edges = sorted(constraints(members, strict=self.strict))
@@ -253,11 +242,11 @@ class Filter:
         return tuple(catalyst.inspect(df, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
 
     def _native_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> NativeOrder:
-        known = self._native.get(stage.members)
-        if known is None:
+        known, attributes = self._native.get(stage.members), self._attributes(df, members)
+        if known is None or known.attributes != attributes:
             native = [p for p in members if isinstance(p, NativePredicate)]
             precedence = Precedence(len(native), constraints(native, strict=self.strict))
-            known = NativeOrder(native, precedence, self.policy, self.config, self._attributes(df, native))
+            known = NativeOrder(native, precedence, self.policy, self.config, attributes)
             before = known.names()
             known.decide(df)
             self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
@@ -269,11 +258,12 @@ class Filter:
         kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
         types = _input_types(df, members, dict(kept))
         attributes = self._attributes(df, members)
-        types.update({name: _column_type(df, name, df.columns, "attributes") for name in attributes})
+        types.update(attributes)
+        kinds = _kinds(attributes)
         precedence = Precedence(len(members), constraints(members, strict=self.strict))
         arrow.make_order(self.policy, len(members), self.config, precedence)  # what it refuses, it refuses here
         task = arrow.FilterTask(
-            identity=f"{self._identity}/{stage.members}/{counted}",
+            identity=f"{self._identity}/{stage.members}/{counted}/{kinds}",
             part=stage.members,
             evaluators=tuple(self._evaluator(p) for p in members),
             columns=tuple(types),
@@ -285,10 +275,10 @@ class Filter:
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
             time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
             application=df.sparkSession.sparkContext.applicationId,
-            attributes=attributes,
-            plan=self._known_plan(df, stage, attributes, precedence),
-            plan_version=self._ledger.tuned(stage.members)[0],
-            plan_reason=self._ledger.tuned(stage.members)[1],
+            attributes=tuple(attributes),
+            plan=self._known_plan(stage.members, kinds, precedence),
+            plan_version=self._ledger.tuned(stage.members, kinds)[0],
+            plan_reason=self._ledger.tuned(stage.members, kinds)[1],
             node=next(self._nodes),
             quarantine=self.on_error == "quarantine",
             seed=self._ledger.learned(stage.members),
@@ -296,53 +286,54 @@ class Filter:
         )
         return self._with_pilot(df, task) if self.policy == "mesh" else task
 
-    def _known_plan(
-        self, df: DataFrame, stage: Stage, attributes: Sequence[str], precedence: Precedence
-    ) -> RoutePlan | None:
-        """The routes that tasks found, or that tuning has made of them since."""
-        if not attributes:
+    def _known_plan(self, part: Part, kinds: Kinds, precedence: Precedence) -> RoutePlan | None:
+        """The routes that tasks found, or that tuning has made of them since; those of another input do not count."""
+        if not kinds:
             return None
-        self._tune(stage.members, precedence)
-        plan = self._ledger.plan(stage.members)
-        if plan is not None:
-            self._require_same_attributes(df, plan)
-        return plan
+        misfit = self._ledger.misfit(part, kinds) if self._loaded else None
+        if misfit is not None:
+            found = dict(kinds).get(misfit[0], "not among the attributes")
+            raise QueryError(
+                f"the saved routes look at column {misfit[0]!r} of type {misfit[1]}, which is {found} in this input",
+                hint="load routes that were learned on such data, or start without",
+            )
+        self._tune(part, kinds, precedence)
+        return self._ledger.plan(part, kinds)
 
-    def _tune(self, part: Part, precedence: Precedence) -> None:
+    def _tune(self, part: Part, kinds: Kinds, precedence: Precedence) -> None:
         """Offer what tasks sampled to the tuner, and switch to the plan that it has found meanwhile."""
-        tuner = self._tuners.setdefault(part, Tuner(self.policy, precedence))
-        found = tuner.take(self._ledger.plan(part))
+        tuner = self._tuners.setdefault((part, kinds), Tuner(self.policy, precedence))
+        found = tuner.take(self._ledger.plan(part, kinds))
         if found is not None:
-            self._ledger.switch_plan(part, found.plan, found.reason)
-        sample = self._ledger.take_sample(part)
+            self._ledger.switch_plan(part, kinds, found.plan, found.reason)
+        sample = self._ledger.take_sample(part, kinds)
         if sample is not None:
-            tuner.offer(self._ledger.plan(part), sample)
+            tuner.offer(self._ledger.plan(part, kinds), sample)
 
     def _with_pilot(self, df: DataFrame, task: arrow.FilterTask) -> arrow.FilterTask:
         """Find the mesh by a pilot sample, where nothing is known yet and a sample can be taken."""
         if task.plan is not None or df.isStreaming or not task.attributes or len(task.evaluators) < 2:
             return task
         sample = pilot.judge_sample(df, task)
-        log = self._ledger.log(task.part)
+        log = self._ledger.log(task.part, task.kinds)
         plan = log.recall(sample.attributes, sample.drops)
         if plan is None:
             plan = find((self.policy,), sample, task.precedence)
             if plan is None:
                 return task
             log.note(time.time(), sample.attributes, sample.drops, plan)
-        self._ledger.remember_plan(task.part, plan)
+        self._ledger.remember_plan(task.part, task.kinds, plan)
         return replace(task, plan=plan)
 
-    def _attributes(self, df: DataFrame, members: Sequence[Predicate]) -> tuple[str, ...]:
-        """Columns that routes of some predicates may be told apart by."""
+    def _attributes(self, df: DataFrame, members: Sequence[Predicate]) -> dict[str, DataType]:
+        """Columns that routes of some predicates may be told apart by, and their types."""
         if self.policy not in arrow.ROUTING or len(members) < 2:
-            return ()
-        if self.attributes is None:
+            return {}
+        names = self.attributes
+        if names is None:
             read = [n for p in members for n in (p.columns if isinstance(p, NativePredicate) else p.reads)]
-            return plans.attributes_of(df, read)
-        for name in self.attributes:
-            _column_type(df, name, df.columns, "attributes")
-        return self.attributes
+            names = plans.attributes_of(df, read)
+        return {name: _column_type(df, name, df.columns, "attributes") for name in names}
 
     def _shared_ledger(self, df: DataFrame) -> Any:
         if self._accumulator is None:
@@ -404,6 +395,10 @@ def _input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, Da
             if name not in kept and name not in types:
                 types[name] = _column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
     return types
+
+
+def _kinds(attributes: Mapping[str, DataType]) -> Kinds:
+    return tuple((name, kind.simpleString()) for name, kind in attributes.items())
 
 
 def _column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:

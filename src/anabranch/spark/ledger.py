@@ -44,12 +44,15 @@ RECENT_SAMPLES = 64
 SEED_PROFILES = 2000
 SAVE_INTERVAL_SECONDS = 1.0
 STATE_FILE = "filter.json"
-STATE_VERSION = 2
-SAVED_VERSION = 1
+STATE_VERSION = 3
+SAVED_VERSION = 2
 
 
 Part = tuple[int, ...]
 """A stage of a filter: the positions of its predicates in the written list."""
+
+Kinds = tuple[tuple[str, str], ...]
+"""Names and types of the columns that routes may look at; what is learned about routes holds for one such input."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class TaskRecord:
     events: tuple[events.Event, ...] = ()
     learned: Seed | None = None
     routes: tuple[RouteState, ...] = ()
+    kinds: Kinds = ()
     plan: RoutePlan | None = None
     plan_version: int = 0
     gave_up: bool = False
@@ -136,10 +140,10 @@ class Ledger:
         self._names = names
         self._folded: dict[Part, Entry] = {}
         self._recent: dict[tuple[Part, TaskKey], Entry] = {}
-        self._plans: dict[Part, RoutePlan] = {}
-        self._tuned: dict[Part, tuple[int, str]] = {}
-        self._samples: dict[Part, deque[tuple[Mapping[str, pa.Array], BoolMatrix]]] = {}
-        self._logs: dict[Part, PlanLog] = {}
+        self._plans: dict[Part, tuple[Kinds, RoutePlan]] = {}
+        self._tuned: dict[tuple[Part, Kinds], tuple[int, str]] = {}
+        self._samples: dict[tuple[Part, Kinds], deque[tuple[Mapping[str, pa.Array], BoolMatrix]]] = {}
+        self._logs: dict[tuple[Part, Kinds], PlanLog] = {}
         self._events: deque[events.Event] = deque(maxlen=RECENT_EVENTS)
         self._learned: dict[Part, Seed] = {}
         self._path = None if state is None else Path(state) / STATE_FILE
@@ -160,7 +164,8 @@ class Ledger:
                 if record.learned is not None:
                     self._learn(record.part, record.learned)
                 if record.sample is not None and len(record.sample[1]):
-                    self._samples.setdefault(record.part, deque(maxlen=RECENT_SAMPLES)).append(record.sample)
+                    place = record.part, record.kinds
+                    self._samples.setdefault(place, deque(maxlen=RECENT_SAMPLES)).append(record.sample)
             while len(self._recent) > RECENT_RECORDS:
                 part, key = next(iter(self._recent))
                 old = self._recent.pop((part, key))
@@ -191,65 +196,71 @@ class Ledger:
         with self._lock:
             return self._learned.get(part)
 
-    def plan(self, part: Part) -> RoutePlan | None:
-        """The routes that the last task with routes used."""
+    def plan(self, part: Part, kinds: Kinds) -> RoutePlan | None:
+        """The routes that the last task with routes used, if they fit an input of these kinds."""
         with self._lock:
-            return self._plans.get(part)
+            found = self._plans.get(part)
+            return found[1] if found and self.misfit(part, kinds) is None else None
 
-    def remember_plan(self, part: Part, plan: RoutePlan) -> None:
+    def misfit(self, part: Part, kinds: Kinds) -> tuple[str, str] | None:
+        """A column that the routes look at, and its type, which an input of these kinds does not have."""
+        with self._lock:
+            learned, plan = self._plans.get(part, ((), None))
+        wanted = [] if plan is None else [(name, dict(learned)[name]) for name in plan.classifier.attributes]
+        return next((w for w in wanted if w not in kinds), None)
+
+    def remember_plan(self, part: Part, kinds: Kinds, plan: RoutePlan) -> None:
         """Start the next run with these routes."""
         with self._lock:
-            self._plans[part] = plan
+            self._plans[part] = kinds, plan
 
-    def switch_plan(self, part: Part, plan: RoutePlan | None, reason: str) -> None:
+    def switch_plan(self, part: Part, kinds: Kinds, plan: RoutePlan | None, reason: str) -> None:
         """Let tasks that start from now on use another plan, or one order for all; what runs keeps what it has."""
         with self._lock:
-            self._tuned[part] = self.tuned(part)[0] + 1, reason
+            self._tuned[part, kinds] = self.tuned(part, kinds)[0] + 1, reason
             if plan is None:
                 self._plans.pop(part, None)
             else:
-                self._plans[part] = plan
+                self._plans[part] = kinds, plan
 
-    def tuned(self, part: Part) -> tuple[int, str]:
+    def tuned(self, part: Part, kinds: Kinds) -> tuple[int, str]:
         """How many times the plan of a stage was switched, and why the last time."""
         with self._lock:
-            return self._tuned.get(part, (0, ""))
+            return self._tuned.get((part, kinds), (0, ""))
 
-    def take_sample(self, part: Part) -> JudgedSample | None:
+    def take_sample(self, part: Part, kinds: Kinds) -> JudgedSample | None:
         """The rows that tasks sampled since the last call."""
         with self._lock:
-            found, seed = self._samples.pop(part, None), self._learned.get(part)
+            found, seed = self._samples.pop((part, kinds), None), self._learned.get(part)
         if not found or seed is None:
             return None
         columns = {name: pa.concat_arrays([c[name] for c, _ in found]) for name in found[0][0]}
         return JudgedSample(columns, np.concatenate([drops for _, drops in found]), seed.costs)
 
-    def log(self, part: Part) -> PlanLog:
+    def log(self, part: Part, kinds: Kinds) -> PlanLog:
         """Plans found so far, with the statistics they were found for."""
         with self._lock:
-            return self._logs.setdefault(part, PlanLog())
+            return self._logs.setdefault((part, kinds), PlanLog())
 
-    def save_learned(self, path: Path, kinds: Mapping[str, str]) -> None:
-        """Write what was learned, without counts; `kinds` are the types of the input's columns."""
+    def save_learned(self, path: Path) -> None:
+        """Write what was learned, without counts."""
         with self._lock:
             learned = {
                 "version": SAVED_VERSION,
                 "names": self._names,
-                "kinds": dict(kinds),
                 "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
-                "plans": [[part, plan_to_json(p)] for part, p in self._plans.items()],
-                "log": [[part, log_to_json(log)] for part, log in self._logs.items()],
+                "plans": self._plans_json(),
+                "log": [[part, kinds, log_to_json(log)] for (part, kinds), log in self._logs.items()],
             }
         _write(path, learned)
 
-    def load_learned(self, path: Path) -> dict[str, str]:
-        """Take in what `save_learned` wrote, and return the types of the columns it was learned on."""
+    def load_learned(self, path: Path) -> None:
+        """Take in what `save_learned` wrote."""
         saved = _read(path, SAVED_VERSION, self._names, "what a filter has learned")
         with self._lock:
             self._learned = {tuple(part): seed_from_json(s) for part, s in saved["learned"]}
-            self._plans = {tuple(part): plan_from_json(p) for part, p in saved["plans"]}
-            self._logs = {tuple(part): log_from_json(log) for part, log in saved["log"]}
-        return dict(saved["kinds"])
+            self._plans = _plans(saved["plans"])
+            self._logs = {(tuple(part), _kinds(kinds)): log_from_json(log) for part, kinds, log in saved["log"]}
 
     def save(self) -> None:
         """Write the state folder, atomically."""
@@ -263,7 +274,7 @@ class Ledger:
                 "folded": [[part, _entry_json(e)] for part, e in self._folded.items()],
                 "recent": [[part, asdict(key), _entry_json(e)] for (part, key), e in self._recent.items()],
                 "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
-                "plans": [[part, plan_to_json(p)] for part, p in self._plans.items()],
+                "plans": self._plans_json(),
                 "events": [[type(e).__name__, asdict(e)] for e in self._events],
             }
         _write(self._path, state)
@@ -275,12 +286,15 @@ class Ledger:
         entry.add(record.tally, record.routes)
 
     def _keep_plan(self, record: TaskRecord) -> None:
-        if record.plan_version < self.tuned(record.part)[0]:
+        if record.plan_version < self.tuned(record.part, record.kinds)[0]:
             return
         if record.plan is not None:
-            self._plans[record.part] = record.plan
-        elif record.gave_up:
-            self._plans.pop(record.part, None)
+            self._plans[record.part] = record.kinds, record.plan
+        elif record.gave_up and self.plan(record.part, record.kinds) is not None:
+            del self._plans[record.part]
+
+    def _plans_json(self) -> list[Any]:
+        return [[part, kinds, plan_to_json(plan)] for part, (kinds, plan) in self._plans.items()]
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -307,7 +321,7 @@ class Ledger:
         self._folded = {tuple(part): _entry(e) for part, e in state["folded"]}
         self._recent = {(tuple(part), TaskKey(**key)): _entry(e) for part, key, e in state["recent"]}
         self._learned = {tuple(part): seed_from_json(s) for part, s in state["learned"]}
-        self._plans = {tuple(part): plan_from_json(p) for part, p in state["plans"]}
+        self._plans = _plans(state["plans"])
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
 
 
@@ -367,6 +381,14 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
 def _entry(data: dict[str, Any]) -> Entry:
     routes = [RouteState(**_tuples(route)) for route in data["routes"]]
     return Entry(_tally(data["tally"]), {route.tests: route for route in routes}, data["attempt"])
+
+
+def _plans(data: list[Any]) -> dict[Part, tuple[Kinds, RoutePlan]]:
+    return {tuple(part): (_kinds(kinds), plan_from_json(plan)) for part, kinds, plan in data}
+
+
+def _kinds(data: list[Any]) -> Kinds:
+    return tuple((name, kind) for name, kind in data)
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

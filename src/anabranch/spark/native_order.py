@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType
 
 from anabranch.config import OrderingConfig
 from anabranch.events import Event, PilotDecided
@@ -43,7 +42,7 @@ class NativeOrder:
     policy, config
         How to order them.
     attributes
-        Columns that routes may be told apart by.
+        Columns that routes may be told apart by, and their types.
     """
 
     def __init__(
@@ -52,19 +51,18 @@ class NativeOrder:
         precedence: Precedence,
         policy: str,
         config: OrderingConfig,
-        attributes: Sequence[str] = (),
+        attributes: Mapping[str, DataType],
     ) -> None:
         self.predicates, self.precedence = predicates, precedence
         # How much is profiled is settled here, so of the routing policies only A-Greedy is left.
         ordering = "agreedy" if policy in ROUTING else policy
         self._policy = make(ordering, len(predicates), config=config, precedence=precedence)
-        self._attributes = attributes
+        self.attributes = attributes
         self._routes = NativeRoutes(predicates, precedence, policy)
         self._config = config
         self._costs = np.full(len(predicates), np.nan)
         self._sampled = np.zeros(len(predicates), dtype=np.int64)
         self._pending: Observation | None = None
-        self._kinds: dict[str, tuple[str, pa.DataType]] = {}
         self._share = 0.01
         self.sample_rows = 0
         self.why = "as written"
@@ -86,7 +84,7 @@ class NativeOrder:
         if df.isStreaming:
             self.why = "as written; a stream cannot be sampled ahead"
             return
-        found = catalyst.pilot(df, self.predicates, self._attributes)
+        found = catalyst.pilot(df, self.predicates, tuple(self.attributes))
         if isinstance(found, str):
             self.why = f"as written; {found}"
             return
@@ -130,7 +128,7 @@ class NativeOrder:
         if self.names() != before:
             self.why = f"profile of {len(rows)} rows of the last micro-batch"
             yield PilotDecided(int(seen["rows"]), self._policy.name, before, self.names(), len(rows), self.why)
-        reason = self._routes.learn(from_json(rows, self._kinds), drops, self._costs) if len(drops) else None
+        reason = self._routes.learn(from_json(rows, self.attributes), drops, self._costs) if len(drops) else None
         if reason is not None:
             self.why = reason
             yield self._routes.changed(int(seen["rows"]), reason)
@@ -150,11 +148,9 @@ class NativeOrder:
         columns = list(dict.fromkeys(c for p in self.predicates for c in p.columns))
         chosen = F.pmod(F.xxhash64(*(F.col(quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
-        kinds = {f.name: to_arrow_type(f.dataType) for f in df.schema.fields if f.name in self._attributes}
-        self._kinds = {name: (f"a{i}", kind) for i, (name, kind) in enumerate(kinds.items())}
         bits = F.struct(
             *(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)),
-            *(F.col(quoted(name)).alias(key) for name, (key, _) in self._kinds.items()),
+            *(F.col(quoted(name)).alias(f"a{i}") for i, name in enumerate(self.attributes)),
         )
         self._pending = Observation()
         # As text: Spark 4.0 hands a list over as an object of Java.

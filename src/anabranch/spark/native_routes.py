@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType
 
 from anabranch.events import RoutesChanged
 from anabranch.mesh.plan_search import JudgedSample, find
@@ -99,20 +101,19 @@ class NativeRoutes:
             self._shares = tuple(np.bincount(codes, minlength=len(plan.orders)).tolist())
 
 
-def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, tuple[str, pa.DataType]]) -> dict[str, pa.Array]:
-    """Attributes of profiled rows, from JSON; one whose text cannot be read back is left out.
+def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, DataType]) -> dict[str, pa.Array]:
+    """Attributes of profiled rows, from JSON with keys a0, a1, ...; NULL throughout where a text cannot be read back.
 
-    `kinds` has the key of every attribute in the JSON rows, and its type.
-
-    >>> from_json([{"a0": 1.5}, {}, {"a0": "NaN"}], {"x": ("a0", pa.float64())})["x"].to_pylist()
+    >>> from pyspark.sql.types import DoubleType
+    >>> from_json([{"a0": 1.5}, {}, {"a0": "NaN"}], {"x": DoubleType()})["x"].to_pylist()
     [1.5, None, nan]
     """
     found: dict[str, pa.Array] = {}
-    for name, (key, kind) in kinds.items():
-        values = [row.get(key) for row in rows]
+    for i, (name, kind) in enumerate(kinds.items()):
+        values = [row.get(f"a{i}") for row in rows]
         texts = pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in values])
         try:
-            found[name] = texts.cast(kind)
+            found[name] = texts.cast(to_arrow_type(kind))
         except pa.ArrowException:
-            continue
+            found[name] = pa.nulls(len(rows), to_arrow_type(kind))
     return found

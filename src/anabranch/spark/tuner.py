@@ -7,6 +7,7 @@ start later: those that run keep theirs, so several plans may be in use at a tim
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
@@ -59,10 +60,18 @@ class Tuner:
             self._pending = self._pool.submit(self._look, plan, fresh)
 
     def take(self, plan: RoutePlan | None, *, wait: bool = False) -> Tuned | None:
-        """What was found since the last call; nothing if workers have found other routes meanwhile."""
+        """What was found since the last call; nothing if workers have found other routes meanwhile.
+
+        A search that fails is told and forgotten: routes are there to save time, never to end a job.
+        """
         if self._pending is None or not (wait or self._pending.done()):
             return None
         pending, self._pending = self._pending, None
+        error = pending.exception()
+        if error is not None:
+            self._held = self._watched = self._need = None
+            warnings.warn(f"The search for better routes failed, rows go on as before: {error!r}", stacklevel=3)
+            return None
         found = pending.result()
         return found if _tests(plan) == self._offered else None
 
