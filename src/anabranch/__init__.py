@@ -9,6 +9,8 @@ report, the events and the rows set aside.
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from anabranch.config import OrderingConfig
@@ -16,13 +18,19 @@ from anabranch.errors import AnabranchError, MissingExtra
 from anabranch.model.build import lookup, predicate
 
 if TYPE_CHECKING:
+    from anabranch.engine.engine import Engine
     from anabranch.spark.filter import Filter, where
     from anabranch.spark.session import local_session
 
 __version__ = "0.1.0"
-__all__ = ["AnabranchError", "Filter", "OrderingConfig", "local_session", "lookup", "predicate", "where"]
+__all__ = ["AnabranchError", "Engine", "Filter", "OrderingConfig", "local_session", "lookup", "predicate", "where"]
 
-_NEED_SPARK = {"Filter": "filter", "where": "filter", "local_session": "session"}
+_NEED_SPARK = {
+    "Engine": "engine.engine",
+    "Filter": "spark.filter",
+    "local_session": "spark.session",
+    "where": "spark.filter",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -33,6 +41,6 @@ def __getattr__(name: str) -> Any:
         import pyspark  # noqa: F401
     except ImportError:
         raise MissingExtra("pyspark", "spark", needed_for=f"anabranch.{name}") from None
-    from importlib import import_module
-
-    return getattr(import_module(f"anabranch.spark.{_NEED_SPARK[name]}"), name)
+    if name == "Engine" and find_spec("sqlglot") is None:
+        raise MissingExtra("sqlglot", "cql", needed_for="anabranch.Engine")
+    return getattr(import_module(f"anabranch.{_NEED_SPARK[name]}"), name)

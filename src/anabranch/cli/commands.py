@@ -57,6 +57,41 @@ def demo(
 
 
 @app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="Streams, relations and queries in CQL.")],
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="State and answers; the same folder goes on where it stood.")
+    ] = Path("anabranch-state"),
+    batch: Annotated[bool, typer.Option("--batch", help="Read the inputs as they are, to their end.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so long; on Ctrl-C if not given.")] = None,
+) -> None:
+    """Run continuous queries; a live table shows how far they are."""
+    from rich.console import Console
+
+    from anabranch.cli.scripts import run as run_script
+
+    raise typer.Exit(run_script(file, checkpoint, Console(), batch=batch, seconds=seconds))
+
+
+@app.command()
+def explain(file: Annotated[Path, typer.Argument(help="Streams, relations and queries in CQL.")]) -> None:
+    """Print the plans of queries, as text and as Mermaid."""
+    from anabranch.cli.scripts import explain as explain_script
+
+    explain_script(file, typer.echo)
+
+
+@app.command()
+def doctor(
+    checkpoint: Annotated[Path, typer.Option(metavar="DIR", help="Where state would be kept.")] = Path(),
+) -> None:
+    """Say what is wrong with Java, Python, Spark, memory or disk, and how to mend it; exit code 3 if something is."""
+    from anabranch.cli.doctor import run as examine
+
+    raise typer.Exit(examine(checkpoint, typer.echo))
+
+
+@app.command()
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which one; all of them if not given.")] = None,
     quick: Quick = False,

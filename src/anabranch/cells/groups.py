@@ -1,0 +1,271 @@
+"""Numbers for keys, and changes that wait for their time: what operators share that count by key.
+
+Every key in use has a *slot*, a small number under which an operator holds its totals. An element is two events, its
+start and its end; those of the future wait, sorted by time, so that a tick costs what is due in it.
+
+>>> groups = Groups()
+>>> groups.find(np.array([5, 9, 5, 5]), pa.table({"city": ["Oslo", "Rome", "Oslo", "Lima"]})).tolist()
+[0, 2, 0, 1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT, Micros, Tick
+from anabranch.cells.elements import KEY, Flags, Rows, concat, firsts, identities, ints, same, take, with_ints, without
+
+GROUP = "_group"
+LARGEST_MERGE = 2**17
+MOST_CHUNKS = 32
+SPARE_KEYS = 1024
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
+
+
+class Groups:
+    """Slots for keys, found by the codes of the keys; keys whose codes collide have slots of their own."""
+
+    def __init__(self) -> None:
+        self._codes: Rows = np.empty(0, np.int64)
+        self._slots: Rows = np.empty(0, np.int64)
+        self._rows: Rows = np.empty(0, np.int64)
+        self._free: Rows = np.empty(0, np.int64)
+        self._keys: pa.Table | None = None
+        self.capacity = 0
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, about."""
+        arrays = (self._codes, self._slots, self._rows, self._free)
+        return sum(array.nbytes for array in arrays) + (self._keys.nbytes if self._keys is not None else 0)
+
+    def find(self, codes: Rows, keys: pa.Table) -> Rows:
+        """The slots of keys; new keys get one."""
+        number, first = _numbered(codes, keys)
+        wanted = codes[first]
+        found = self._known(wanted, keys, first)
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            new = new[np.argsort(wanted[new])]
+            found[new] = self._enter(wanted[new], _without_minus_zero(take(keys, first[new])))
+        return np.asarray(found[number])
+
+    def keys(self, slots: Rows) -> pa.Table:
+        """The keys of slots."""
+        return take(self._keys, self._rows[slots])
+
+    def drop(self, slots: Rows) -> None:
+        """Forget keys; their slots will be used again."""
+        if not len(slots):
+            return
+        dropped = np.zeros(self.capacity, np.bool_)
+        dropped[slots] = True
+        kept = ~dropped[self._slots]
+        self._codes, self._slots = self._codes[kept], self._slots[kept]
+        self._free = np.concatenate((self._free, slots))
+        if self._keys is not None and len(self._keys) > 2 * len(self) + SPARE_KEYS:
+            self._keys = self.keys(self._slots)
+            self._rows[self._slots] = np.arange(len(self))
+
+    def snapshot(self) -> tuple[Rows, pa.Table]:
+        """Slots, and codes and keys in the same order."""
+        keys = self.keys(self._slots) if self._keys is not None else pa.table({})
+        return self._slots, with_ints(keys, {KEY: self._codes, GROUP: self._slots})
+
+    def restore(self, table: pa.Table) -> Rows:
+        """Take over a snapshot; the slots in the order of the table."""
+        self._codes, self._slots = ints(table, KEY).copy(), ints(table, GROUP).copy()
+        self._keys = without(table, (KEY, GROUP)) if len(table) else None
+        self.capacity = int(self._slots.max(initial=-1)) + 1
+        self._free = np.setdiff1d(np.arange(self.capacity), self._slots)
+        self._rows = np.zeros(self.capacity, np.int64)
+        self._rows[self._slots] = np.arange(len(self))
+        return self._slots
+
+    def _known(self, codes: Rows, keys: pa.Table, rows: Rows) -> Rows:
+        """The slots of the keys in these rows, -1 where there is none yet."""
+        found = np.full(len(codes), -1, np.int64)
+        place = np.searchsorted(self._codes, codes)
+        left = np.arange(len(codes))
+        while len(left):
+            left = left[place[left] < len(self)]
+            left = left[self._codes[place[left]] == codes[left]]
+            slots = self._slots[place[left]]
+            agree = _same_rows(take(keys, rows[left]), self.keys(slots)) if len(left) else np.empty(0, np.bool_)
+            found[left[agree]] = slots[agree]
+            left = left[~agree]
+            place[left] += 1
+        return found
+
+    def _enter(self, codes: Rows, keys: pa.Table) -> Rows:
+        reused = self._free[len(self._free) - min(len(codes), len(self._free)) :]
+        self._free = self._free[: len(self._free) - len(reused)]
+        slots = np.concatenate((reused, np.arange(self.capacity, self.capacity + len(codes) - len(reused))))
+        self.capacity = max(self.capacity, int(slots.max()) + 1)
+        self._rows = grown(self._rows, self.capacity)
+        self._rows[slots] = np.arange(len(codes)) + (len(self._keys) if self._keys is not None else 0)
+        self._keys = keys if self._keys is None else pa.concat_tables([self._keys, keys])
+        if self._keys.column(0).num_chunks > MOST_CHUNKS:
+            self._keys = concat([self._keys])
+        place = np.searchsorted(self._codes, codes)
+        self._codes, self._slots = np.insert(self._codes, place, codes), np.insert(self._slots, place, slots)
+        return slots
+
+
+class Timeline:
+    """Groups, and the events of the future that name them."""
+
+    def __init__(self) -> None:
+        self.groups = Groups()
+        self._chunks: list[tuple[Micros, pa.Table]] = []
+        self._uses: Rows = np.empty(0, np.int64)
+
+    @property
+    def waiting(self) -> int:
+        """Events of the future."""
+        return sum(len(table) for _, table in self._chunks)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, about."""
+        return int(self.groups.nbytes + self._uses.nbytes + sum(table.nbytes for _, table in self._chunks))
+
+    def due(self, arrivals: Sequence[tuple[pa.Table, pa.Table]], tick: Tick) -> pa.Table:
+        """The events of a tick: what they carry, and `_time`, `_weight` and `_group`.
+
+        An arrival is a table of elements with codes, whose other columns are carried, and a table of its keys.
+        """
+        now, until = max(tick.start, EVER if tick.origin is None else tick.origin), tick.until
+        if tick.origin is None or tick.origin >= until:
+            until = EVER - 1
+        waited = self._cut(until)
+        for table in waited:
+            self._count(ints(table, GROUP), -1)
+        events = concat([*(event for arrival in arrivals for event in self._arrive(*arrival, until)), *waited])
+        return with_ints(events, {TIME: np.maximum(ints(events, TIME), now)})
+
+    def release(self, slots: Rows) -> None:
+        """Forget groups that are empty, but for those that will be named again."""
+        self.groups.drop(slots[self._uses[slots] == 0])
+
+    def snapshot(self) -> tuple[Rows, pa.Table, pa.Table | None]:
+        """Slots, the groups in their order, and the events of the future."""
+        slots, groups = self.groups.snapshot()
+        return slots, groups, concat([table for _, table in self._chunks]) if self._chunks else None
+
+    def restore(self, groups: pa.Table, events: pa.Table | None) -> Rows:
+        """Take over a snapshot; the slots in the order of the groups."""
+        slots = self.groups.restore(groups)
+        self._uses = np.zeros(self.groups.capacity, np.int64)
+        if events is not None:
+            self._wait(events)
+        return slots
+
+    def _arrive(self, table: pa.Table, keys: pa.Table, until: int) -> list[pa.Table]:
+        lasting = ints(table, START) < ints(table, END)
+        if not lasting.all():
+            table, keys = take(table, np.flatnonzero(lasting)), take(keys, np.flatnonzero(lasting))
+        slots = self.groups.find(ints(table, KEY), keys)
+        self._uses = grown(self._uses, self.groups.capacity)
+        carried = with_ints(without(table, (*ELEMENT, KEY)), {GROUP: slots})
+        start, end, weight = (ints(table, name) for name in (START, END, WEIGHT))
+        events = []
+        for times, weights in ((start, weight), (end, -weight)):
+            event = with_ints(carried, {TIME: times, WEIGHT: weights})
+            self._wait(_where(event, (times >= until) & (times < FOREVER)))
+            events.append(_where(event, times < until))
+        return events
+
+    def _wait(self, table: pa.Table) -> None:
+        if not len(table) and self._chunks:
+            return
+        self._count(ints(table, GROUP), 1)
+        self._chunks.append(_sorted(table))
+        while len(self._chunks) > 1:
+            (_, left), (_, right) = self._chunks[-2:]
+            if len(left) > 2 * len(right) or len(left) + len(right) > LARGEST_MERGE:
+                break
+            self._chunks[-2:] = [_sorted(concat([left, right]))]
+
+    def _cut(self, until: int) -> list[pa.Table]:
+        """Take out all that is due."""
+        out = []
+        for place, (times, table) in enumerate(self._chunks):
+            if len(times) and times[0] < until:
+                number = int(np.searchsorted(times, until))
+                out.append(table.slice(0, number))
+                self._chunks[place] = times[number:], table.slice(number)
+        self._chunks = [chunk for chunk in self._chunks if len(chunk[0])] or self._chunks[:1]
+        return out
+
+    def _count(self, slots: Rows, sign: int) -> None:
+        self._uses += sign * np.bincount(slots, minlength=len(self._uses))
+
+
+def starts_of(values: Rows) -> Flags:
+    """Where a value differs from the one before it."""
+    return np.concatenate((np.ones(min(1, len(values)), np.bool_), values[1:] != values[:-1]))
+
+
+def ends_of(starts: Rows, size: int) -> Rows:
+    """Where runs end that begin at these places."""
+    return np.append(starts[1:], size)[: len(starts)]
+
+
+def grown(array: Array, capacity: int) -> Array:
+    """The array with zeros at the end of its last axis, and some more than asked for."""
+    held = array.shape[-1]
+    if held >= capacity:
+        return array
+    widths = [(0, 0)] * (array.ndim - 1) + [(0, max(capacity, 2 * held) - held)]
+    return np.pad(array, widths)  # type: ignore[return-value]
+
+
+def _numbered(codes: Rows, keys: pa.Table) -> tuple[Rows, Rows]:
+    """Equal keys have equal numbers, from 0: those, and a row for each number."""
+    order = np.argsort(codes)
+    opens = starts_of(codes[order])
+    number = np.empty(len(codes), np.int64)
+    number[order] = np.cumsum(opens) - 1
+    first = order[opens]
+    if not _same_rows(keys, take(keys, first[number])).all():
+        number = identities(keys, keys.column_names)
+        first = firsts(number)
+    return number, first
+
+
+def _same_rows(left: pa.Table, right: pa.Table) -> Flags:
+    agree = np.ones(len(left), np.bool_)
+    for one, other in zip(left.columns, right.columns, strict=True):
+        agree &= same(one, other)
+    return agree
+
+
+def _without_minus_zero(keys: pa.Table) -> pa.Table:
+    """Zeros are one key; how it looks must not depend on which of them came first."""
+    for place, (name, column) in enumerate(zip(keys.column_names, keys.columns, strict=True)):
+        if pa.types.is_floating(column.type):
+            keys = keys.set_column(place, name, pc.add(column, pa.scalar(0.0, column.type)))
+    return keys
+
+
+def _where(table: pa.Table, chosen: Flags) -> pa.Table:
+    return table if chosen.all() else take(table, np.flatnonzero(chosen))
+
+
+def _sorted(table: pa.Table) -> tuple[Micros, pa.Table]:
+    times = ints(table, TIME)
+    if (times[1:] >= times[:-1]).all():
+        return times, table
+    order = np.argsort(times)
+    return times[order], take(table, order)

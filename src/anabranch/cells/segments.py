@@ -1,0 +1,152 @@
+"""The durable state of a cell: a log of what came in, tick after tick, and now and then a snapshot.
+
+Operators are functions of their inputs, so the inputs are the log: whoever replays them has the state. Once the log
+has grown larger than the state, the state itself is written instead, and what was before can be deleted. A worker that
+holds the state of an earlier tick reads only what it has missed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.cells.base import EVER, Operator, Tick
+from anabranch.errors import ResourceError
+
+LONGEST_LOG = 64
+SMALLEST_LOG_BYTES = 4_000_000
+_TICK = b"anabranch.tick"
+INPUT = "_input"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One file of a log; a snapshot stands for all that came before it."""
+
+    path: str
+    kind: Literal["inputs", "snapshot"]
+    bytes: int
+
+
+class CellState:
+    """An operator and how far it has come.
+
+    Parameters
+    ----------
+    make
+        Starts the operator.
+    columns
+        Per input the columns that the operator wants.
+    schema
+        Of the table in which all inputs travel.
+    """
+
+    def __init__(self, make: Callable[[], Operator], columns: Sequence[Sequence[str]], schema: pa.Schema) -> None:
+        self._make = make
+        self._columns = columns
+        self._schema = schema
+        self._begin()
+
+    def _begin(self) -> None:
+        self.operator = self._make()
+        self._applied: list[str] = []
+        self._until = EVER
+
+    def advance(self, table: pa.Table, tick: Tick) -> pa.Table:
+        """What follows from the rows of a tick."""
+        out = self.operator.advance(self.split(table), tick)
+        self._until = tick.until
+        return out
+
+    def logged(self, log: Sequence[Segment]) -> None:
+        """The state is what this log tells."""
+        self._applied = [segment.path for segment in log]
+
+    def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick) -> None:
+        """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew."""
+        paths = [segment.path for segment in log]
+        if paths[: len(self._applied)] != self._applied or self._until > tick.start:
+            self._begin()
+        for segment in log[len(self._applied) :]:
+            self._apply(segment, folder)
+        self._applied = paths
+        if self._until < tick.start:  # ticks that brought nothing are not in the log
+            origin = tick.origin if tick.origin is not None and tick.origin < tick.start else None
+            self._absorb(self._schema.empty_table(), Tick(self._until, tick.start, origin))
+
+    def _apply(self, segment: Segment, folder: Path) -> None:
+        tables = read_tables(folder / segment.path)
+        if segment.kind == "snapshot":
+            stamp = json.loads(tables[0].schema.metadata[_TICK])
+            self.operator = self._make()
+            self.operator.restore(tables[1:])
+            self._until = stamp["until"]
+        else:
+            stamp = json.loads(tables[0].schema.metadata[_TICK])
+            self._absorb(tables[0].replace_schema_metadata(None), Tick(**stamp))
+
+    def _absorb(self, table: pa.Table, tick: Tick) -> None:
+        if tick.start > self._until:
+            self.operator.absorb(self.split(self._schema.empty_table()), Tick(self._until, tick.start, tick.origin))
+        self.operator.absorb(self.split(table), tick)
+        self._until = tick.until
+
+    def split(self, table: pa.Table) -> list[pa.Table]:
+        """The operator's inputs, which travel in one table and are told apart by a number."""
+        if len(self._columns) == 1:
+            return [table.select(self._columns[0])]
+        numbers = table[INPUT]
+        masks = [pc.equal(numbers, number) for number in range(len(self._columns))]
+        return [table.filter(mask).select(names) for mask, names in zip(masks, self._columns, strict=True)]
+
+
+def next_segment(
+    state: CellState, log: Sequence[Segment], table: pa.Table, tick: Tick, path: str, folder: Path
+) -> list[Segment]:
+    """Write what a tick brought, or all of the state where that is less than the log would be; return the new log."""
+    logged = sum(segment.bytes for segment in log) + table.nbytes
+    worth = logged > max(SMALLEST_LOG_BYTES, 2 * state.operator.held_bytes) or len(log) >= LONGEST_LOG
+    if table.num_rows == 0:
+        return list(log)
+    stamp = {_TICK: json.dumps({"start": tick.start, "until": tick.until, "origin": tick.origin})}
+    if worth:
+        head = pa.table({"tick": pa.array([0])}).replace_schema_metadata(stamp)
+        return [Segment(path, "snapshot", write_tables(folder / path, [head, *state.operator.snapshot()]))]
+    size = write_tables(folder / path, [table.replace_schema_metadata(stamp)])
+    return [*log, Segment(path, "inputs", size)]
+
+
+def write_tables(path: Path, tables: Sequence[pa.Table]) -> int:
+    """Write tables of any schemas one after the other into a file; its size."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with pa.OSFile(str(path), "wb") as file:
+            for table in tables:
+                with pa.ipc.new_stream(file, table.schema) as writer:
+                    writer.write_table(table)
+            return int(file.tell())
+    except OSError as error:
+        raise ResourceError(
+            f"state cannot be written: {error}", hint="free some space on the disk of the checkpoint"
+        ) from error
+
+
+def read_tables(path: Path) -> list[pa.Table]:
+    """Read back what `write_tables` wrote."""
+    tables = []
+    with pa.memory_map(str(path)) as file:
+        size = file.size()
+        while file.tell() < size:
+            tables.append(pa.ipc.open_stream(file).read_all())
+    return tables
+
+
+def to_json(segments: Sequence[Segment]) -> list[dict[str, object]]:
+    """A log as it stands in a manifest."""
+    return [asdict(segment) for segment in segments]

@@ -1,0 +1,115 @@
+"""`anabranch run` and `anabranch explain`: files of streams, relations and queries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from anabranch.cql import statements as cql
+from anabranch.cql.binder import bind
+from anabranch.cql.catalog import Catalog
+from anabranch.cql.rendering import mermaid, render
+from anabranch.errors import QueryError
+
+REFRESH_SECONDS = 0.5
+SHOWN_ROWS = 10
+KNOWN_COLUMNS = {
+    "rate": ("timestamp", "value"),
+    "socket": ("value",),
+    "kafka": ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"),
+}
+
+
+def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds: float | None) -> int:
+    """Run a file of statements; 3 if a query has failed."""
+    from anabranch.engine.engine import Engine
+    from anabranch.spark.session import local_session
+
+    engine = Engine(local_session("anabranch-run"), checkpoint)
+    for said in engine.execute(_read(file), bounded=batch):
+        console.print(said, markup=False, highlight=False)
+    if not engine.queries:
+        raise QueryError(f"{file.name} has no query", hint="add one: Create Query name As Select ...")
+    if batch:
+        for name, answer in engine.run_batch().items():
+            console.print(f"[bold]{name}[/]")
+            answer.orderBy("_ts").show(SHOWN_ROWS, truncate=False)
+        return 0
+    for query in engine.queries.values():
+        query.start()
+    try:
+        _watch(engine.progress, lambda: any(q.status == "running" for q in engine.queries.values()), console, seconds)
+    except KeyboardInterrupt:
+        console.print("stopping; the same command goes on from here")
+    finally:
+        engine.stop()
+    failed = [query for query in engine.queries.values() if query.error is not None]
+    for query in failed:
+        console.print(f"[red]{query.name} failed:[/] {query.error}")
+    return 3 if failed else 0
+
+
+def explain(file: Path, say: Callable[[str], None]) -> None:
+    """Print the plans of a file's queries, as text and as Mermaid, without running anything."""
+    catalog = Catalog({}, {}, {}, {}, {})
+    for statement in cql.parse(_read(file)):
+        match statement:
+            case cql.CreateStream():
+                catalog.streams[statement.name] = _columns(statement)  # type: ignore[index]
+            case cql.CreateRelation():
+                catalog.relations[statement.name] = _columns(statement)  # type: ignore[index]
+            case cql.CreateView():
+                catalog.views[statement.name] = statement.text  # type: ignore[index]
+            case cql.CreateQuery():
+                query = bind(statement.text, catalog, statement.name)
+                catalog.queries[statement.name] = query  # type: ignore[index]
+                say(f"{query.name}\n{render(query.plan)}\n\n{mermaid(query)}\n")
+            case cql.SelectStatement():
+                query = bind(statement.text, catalog, "query")
+                say(f"{render(query.plan)}\n\n{mermaid(query)}\n")
+            case _:
+                pass
+
+
+def _columns(statement: cql.CreateStream | cql.CreateRelation) -> tuple[str, ...]:
+    known = tuple(name for name, _ in statement.columns) or KNOWN_COLUMNS.get(statement.format, ())
+    if not known:
+        raise QueryError(
+            f"the columns of {statement.name!r} are not known before it is read",
+            hint=f"declare them: Create ... {statement.name} (k Long, ts Timestamp) From ...",
+        )
+    return known
+
+
+def _read(file: Path) -> str:
+    if not file.exists():
+        raise QueryError(f"there is no file {file}", hint="anabranch run queries.cql")
+    return file.read_text(encoding="utf-8")
+
+
+def _watch(
+    progress: Callable[[], list[dict[str, object]]],
+    running: Callable[[], bool],
+    console: Console,
+    seconds: float | None,
+) -> None:
+    """A live table of the queries until time is up or all have stopped."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    with Live(_table(progress()), console=console, refresh_per_second=1 / REFRESH_SECONDS) as live:
+        while running() and (deadline is None or time.monotonic() < deadline):
+            time.sleep(REFRESH_SECONDS)
+            live.update(_table(progress()))
+
+
+def _table(rows: list[dict[str, object]]) -> Table:
+    table = Table(header_style="bold", border_style="bright_black")
+    for name in rows[0] if rows else ["query"]:
+        table.add_column(name, justify="left" if name in ("query", "status") else "right")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    return table

@@ -1,0 +1,161 @@
+"""Grouping: keys and arguments are computed below, aggregates replaced by columns above.
+
+Differs from Spark
+------------------
+`approx_count_distinct` counts exactly, and quantiles may be exact: both are within the error that is asked for.
+`median` and `percentile` interpolate between values, which the plan's quantile does not, so they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from anabranch.cql.context import Context
+from anabranch.cql.expressions import column, read, scalar
+from anabranch.cql.functions import is_aggregate, written_name
+from anabranch.model.continuous import Aggregate, Aggregation, Plan, Project, Scalar
+
+FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.CountIf: "count",
+    exp.ApproxDistinct: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.ApproxQuantile: "quantile",
+}
+NAMED = {"mean": "avg", "std": "stddev_samp"}
+KNOWN = (
+    "count, count_if, sum, avg, min, max, stddev_samp, stddev_pop, var_samp, var_pop, approx_percentile, "
+    "approx_count_distinct"
+)
+
+
+@dataclass
+class Grouping:
+    """Collects the aggregates of a query while its expressions are rewritten to read them.
+
+    Parameters
+    ----------
+    context
+        Names and the text for errors.
+    keys
+        Bound expressions of Group By.
+    """
+
+    context: Context
+    keys: Sequence[exp.Expr]
+    _below: dict[str, Scalar] = field(default_factory=dict)
+    _key_names: list[str] = field(default_factory=list)
+    _found: list[tuple[exp.Expr, Aggregation]] = field(default_factory=list)
+    _plain: bool = True
+
+    def __post_init__(self) -> None:
+        self._key_names = [self._below_name(each, "key") for each in self.keys]
+
+    def rewrite(self, bound: exp.Expr, alias: str | None = None) -> exp.Expr:
+        """An expression above the aggregation; `alias` names an aggregate that is the whole expression."""
+        for key, name in zip(self.keys, self._key_names, strict=True):
+            if bound.unnest() == key.unnest():
+                return column(name)
+        if isinstance(bound, exp.Filter) or is_aggregate(bound):
+            return column(self._aggregation(bound, alias))
+        if isinstance(bound, exp.Column):
+            shown = bound.meta.get("shown", bound.name)
+            hint = f"add {shown} to Group By, or aggregate it, as in Max({shown})"
+            raise self.context.error(f"column {shown!r} is neither grouped nor aggregated", bound, hint)
+        copy = bound.copy()
+        for child, original in zip(list(copy.iter_expressions()), list(bound.iter_expressions()), strict=True):
+            child.replace(self.rewrite(original))
+        return copy
+
+    def over(self, plan: Plan) -> Plan:
+        """The aggregation of a plan's rows."""
+        if not self._plain:
+            plan = Project(plan, tuple(self._below.items()))
+        return Aggregate(plan, tuple(dict.fromkeys(self._key_names)), tuple(each for _, each in self._found))
+
+    def _below_name(self, bound: exp.Expr, base: str) -> str:
+        """The column that an expression has below the aggregation."""
+        plain = bound.unnest()
+        if isinstance(plain, exp.Column):
+            self._below.setdefault(plain.name, read(plain.name))
+            return plain.name
+        text = scalar(bound, self.context)
+        for name, each in self._below.items():
+            if each == text:
+                return name
+        self._plain = False
+        name = self.context.names.fresh(base)
+        self._below[name] = text
+        return name
+
+    def _aggregation(self, call: exp.Expr, alias: str | None) -> str:
+        for each, aggregation in self._found:
+            if each == call:
+                return aggregation.name
+        function, argument, distinct, parameter = self._read(call)
+        below = None if argument is None else self._below_name(argument, "argument")
+        name = self.context.names.fresh(alias or function)
+        self._found.append((call, Aggregation(name, function, below, distinct, parameter)))
+        return name
+
+    def _read(self, call: exp.Expr) -> tuple[str, exp.Expr | None, bool, float | None]:
+        """Function, argument, whether distinct, and parameter of a call."""
+        inner = call.this if isinstance(call, exp.Filter) else call
+        function = FUNCTIONS.get(type(inner)) or (
+            NAMED.get(inner.name.lower()) if isinstance(inner, exp.Anonymous) else None
+        )
+        if function is None:
+            name = written_name(inner, self.context.source)
+            raise self.context.error(f"the aggregate {name!r} is not supported", call, f"there are {KNOWN}")
+        argument, distinct = self._argument(inner, call)
+        if isinstance(inner, exp.CountIf):
+            argument = _only_if(exp.Literal.number(1), _required(argument))
+        if isinstance(call, exp.Filter):
+            argument = _only_if(argument or exp.Literal.number(1), call.expression.this)
+        nested = argument is not None and any(is_aggregate(each) for each in argument.walk())
+        if nested:
+            raise self.context.error("an aggregate inside an aggregate", call, "compute the inner one in a subquery")
+        return function, argument, distinct, self._fraction(inner) if function == "quantile" else None
+
+    def _argument(self, inner: exp.Expr, call: exp.Expr) -> tuple[exp.Expr | None, bool]:
+        if isinstance(inner, exp.Anonymous):
+            arguments = list(inner.expressions)
+            first = arguments[0] if arguments else None
+        else:
+            first = inner.this
+            arguments = [first, *inner.expressions]
+        distinct = isinstance(inner, exp.ApproxDistinct)
+        if isinstance(first, exp.Distinct):
+            arguments, distinct = first.expressions, True
+        if len(arguments) != 1 or first is None:
+            name = written_name(inner, self.context.source)
+            raise self.context.error(f"{name} takes one argument here", call, "combine columns, as in concat(a, b)")
+        argument = arguments[0].unnest()
+        rows = isinstance(inner, exp.Count) and not distinct and isinstance(argument, exp.Star | exp.Literal)
+        return (None if rows else argument), distinct
+
+    def _fraction(self, inner: exp.Expr) -> float:
+        node = inner.args.get("quantile")
+        if isinstance(node, exp.Literal) and not node.is_string and 0 <= float(node.name) <= 1:
+            return float(node.name)
+        raise self.context.error("a quantile needs one number from 0 to 1", inner, "as in approx_percentile(a, 0.9)")
+
+
+def _only_if(value: exp.Expr, condition: exp.Expr) -> exp.Expr:
+    """The value where the condition holds, else NULL."""
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+
+
+def _required(argument: exp.Expr | None) -> exp.Expr:
+    return exp.Literal.number(1) if argument is None else argument

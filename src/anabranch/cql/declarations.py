@@ -1,0 +1,126 @@
+"""The statements of a script, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from sqlglot import exp
+
+Options: TypeAlias = tuple[tuple[str, str], ...]
+Columns: TypeAlias = tuple[tuple[str, str], ...]  # name, type in Spark's SQL
+Kind: TypeAlias = Literal["stream", "relation", "query", "view"]
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """`Create Stream s (k Long, ts Timestamp) From 'csv' With (path = '...') Timestamp ts Skew 5 Seconds`.
+
+    `skew_us`, `idle_us` and `keep_us` are microseconds; a stream without columns describes itself.
+    """
+
+    name: str
+    columns: Columns
+    format: str
+    options: Options
+    timestamp: str
+    skew_us: int = 0
+    sequence: str | None = None
+    idle_us: int | None = None
+    keep_us: int | None = None
+
+
+@dataclass(frozen=True)
+class CreateRelation:
+    """`Create Relation r (k Long, label String) From 'csv' With (path = '...')`."""
+
+    name: str
+    columns: Columns
+    format: str
+    options: Options
+
+
+@dataclass(frozen=True)
+class Sink:
+    """`Into 'parquet' With (path = '...')`."""
+
+    format: str
+    options: Options
+
+
+@dataclass(frozen=True)
+class CreateQuery:
+    """`Create Query busy [From History] [Into 'parquet' With (...)] As Select ...`."""
+
+    name: str
+    text: str
+    ast: exp.Query = field(compare=False, repr=False)
+    from_history: bool = False
+    sink: Sink | None = None
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """`Create View v As Select ...`."""
+
+    name: str
+    text: str
+    ast: exp.Query = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class DropStatement:
+    """`Drop Stream | Relation | Query | View name`."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True)
+class Pause:
+    """`Pause name`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Resume:
+    """`Resume name`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Show:
+    """`Show Queries | Streams | Relations | Views`; `kind` is the lower-case word."""
+
+    kind: Literal["queries", "streams", "relations", "views"]
+
+
+@dataclass(frozen=True)
+class SelectStatement:
+    """A query without a name."""
+
+    text: str
+    ast: exp.Query = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Explain:
+    """`Explain name` or `Explain Select ...`."""
+
+    target: str | SelectStatement
+
+
+Statement: TypeAlias = (
+    CreateStream
+    | CreateRelation
+    | CreateQuery
+    | CreateView
+    | DropStatement
+    | Pause
+    | Resume
+    | Show
+    | Explain
+    | SelectStatement
+)

@@ -1,0 +1,61 @@
+"""CQL as a dialect of sqlglot: Spark's SQL with windows, relation-to-stream operators, and declarations.
+
+>>> query = parse_query("Select Istream(a) From s1 [Range 1 Minute] As x")
+>>> query.meta["to_stream"], query.args["from_"].this.meta["window"].span
+('istream', 60000000)
+
+References
+----------
+A. Arasu, S. Babu, J. Widom, *The CQL Continuous Query Language*, VLDB Journal 15(2), 2006.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from anabranch.cql.problems import CQLError, from_parser, from_tokenizer
+from anabranch.cql.statement_parser import StatementParser
+
+
+class CQL(Spark):
+    """Spark's SQL, extended."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Splits declarations into tokens too, which Spark's dialect keeps as one text."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    Parser = StatementParser
+
+
+def parse_nodes(text: str) -> list[exp.Expr]:
+    """The statements of a script as syntax trees, each with the script as `meta["source"]`."""
+    dialect = CQL()
+    try:
+        nodes = dialect.parse(text)
+    except TokenError as error:
+        raise from_tokenizer(error, text) from None
+    except ParseError as error:
+        raise from_parser(error, text) from None
+    except RecursionError:
+        raise CQLError("the query is nested too deeply", hint="split it with Create View") from None
+    found = [node for node in nodes if node is not None and not isinstance(node, exp.Semicolon)]
+    for node in found:
+        node.meta["source"] = text
+    return found
+
+
+def parse_query(text: str) -> exp.Query:
+    """A single query."""
+    nodes = parse_nodes(text)
+    if len(nodes) != 1:
+        raise CQLError(f"one query is expected, and there are {len(nodes)} statements", hint="Select ... From ...")
+    node = nodes[0]
+    if not isinstance(node, exp.Query):
+        raise CQLError("a query is expected", source=text, start=len(text) - len(text.lstrip()), hint="Select ...")
+    return node

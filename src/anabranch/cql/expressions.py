@@ -1,0 +1,105 @@
+"""Expressions: columns are replaced by their unique names, and what depends on chance is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from anabranch.cql.context import Context
+from anabranch.cql.functions import check_function, is_aggregate
+from anabranch.cql.scopes import Scope
+from anabranch.model.continuous import Plan, Project, Scalar
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The parts of a condition that And connects."""
+    if condition is None:
+        return
+    inner = condition.unnest()
+    if isinstance(inner, exp.And):
+        yield from conjuncts(inner.this)
+        yield from conjuncts(inner.expression)
+    else:
+        yield inner
+
+
+def bind_expression(node: exp.Expr, scope: Scope, *, aggregates: bool = False, outer: bool = False) -> exp.Expr:
+    """A copy of an expression with unique names.
+
+    Parameters
+    ----------
+    node
+        As parsed.
+    scope
+        Where its names are looked up.
+    aggregates
+        Whether it may hold aggregate functions.
+    outer
+        Whether it may read columns of the query around.
+    """
+    _check(node, scope.context, aggregates)
+    bound = node.copy()
+    for column in list(bound.find_all(exp.Column, bfs=False)):
+        if isinstance(column.this, exp.Star):
+            raise scope.context.error("* stands for columns only as an item of Select", node)
+        replacement = scope.resolve(column)
+        if column is bound:
+            bound = replacement
+        else:
+            column.replace(replacement)
+    if not outer and scope.reads_outer(bound):
+        hint = "compare such a column with = in the Where of the inner query"
+        raise scope.context.error("a column of the outer query cannot be used here", node, hint)
+    return bound
+
+
+def scalar(bound: exp.Expr, context: Context) -> Scalar:
+    """A bound expression as text, with the columns and the user functions that it reads."""
+    nodes = list(bound.walk(bfs=False))
+    columns = dict.fromkeys(each.name for each in nodes if isinstance(each, exp.Column))
+    called = [context.catalog.function(each.name) for each in nodes if isinstance(each, exp.Anonymous)]
+    functions = dict.fromkeys(each.name for each in called if each)
+    text = bound.sql(dialect="spark", comments=False, normalize_functions=False)
+    return Scalar(text, tuple(columns), tuple(functions))
+
+
+def column(name: str) -> exp.Column:
+    """A reference to a unique name."""
+    return exp.Column(this=exp.Identifier(this=name, quoted=True))
+
+
+def read(name: str) -> Scalar:
+    """A column as it is."""
+    return Scalar(f"`{name.replace('`', '``')}`", (name,))
+
+
+def computed(
+    plan: Plan, expressions: Sequence[exp.Expr], context: Context, base: str = "key"
+) -> tuple[Plan, list[str]]:
+    """The plan with a column for every expression, and the names of these; plain columns are used as they are."""
+    names: list[str] = []
+    extra: list[tuple[str, Scalar]] = []
+    for each in expressions:
+        plain = each.unnest()
+        if isinstance(plain, exp.Column):
+            names.append(plain.name)
+        else:
+            names.append(context.names.fresh(base))
+            extra.append((names[-1], scalar(each, context)))
+    if not extra:
+        return plan, names
+    return Project(plan, (*((name, read(name)) for name in plan.columns), *extra)), names
+
+
+def _check(node: exp.Expr, context: Context, aggregates: bool) -> None:
+    for each in node.walk():
+        if isinstance(each, exp.Window):
+            hint = "a relation has no order; use a window on the stream, as in s1 [Rows 10]"
+            raise context.error("functions with Over are not supported", each, hint)
+        if isinstance(each, exp.Query | exp.Exists) or (isinstance(each, exp.In) and each.args.get("query")):
+            hint = "In and Exists stand in Where, connected by And; a value must be an aggregate of an own query"
+            raise context.error("a query cannot stand here", each, hint)
+        if is_aggregate(each) and not aggregates:
+            raise context.error("an aggregate cannot stand here", each, "use Having for conditions on aggregates")
+        check_function(each, context)

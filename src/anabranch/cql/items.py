@@ -1,0 +1,102 @@
+"""The list of Select: `*` is expanded, and every column gets a name that the answer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from anabranch.cql.functions import written_name
+from anabranch.cql.scopes import Scope
+from anabranch.errors import suggest
+
+
+@dataclass(frozen=True)
+class Item:
+    """One column of the answer.
+
+    Parameters
+    ----------
+    name
+        Wanted name of the column.
+    node
+        Its expression.
+    alias
+        The name that the user gave it, if any.
+    qualifier
+        The source that tells it from a column of the same name.
+    """
+
+    name: str
+    node: exp.Expr
+    alias: str | None = None
+    qualifier: str = ""
+
+
+def expand_items(select: exp.Select, scope: Scope) -> list[Item]:
+    """The columns of Select, one by one."""
+    items: list[Item] = []
+    for node in select.expressions:
+        star = node.this if isinstance(node, exp.Column) else node
+        if isinstance(star, exp.Star):
+            _check_star(star, scope)
+            items.extend(_all_columns(node, scope))
+        elif isinstance(node, exp.Alias):
+            items.append(Item(node.alias, node.this, node.alias))
+        else:
+            qualifier = node.table if isinstance(node, exp.Column) else ""
+            items.append(Item(_default_name(node, len(items), scope.context.source), node, None, qualifier))
+    return items
+
+
+def output_names(items: Sequence[Item]) -> tuple[str, ...]:
+    """Names of the answer's columns, all different: a later one gets its source in front, then a number."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for item in items:
+        name = item.name
+        if name.lower() in taken and item.qualifier:
+            name = f"{item.qualifier}_{item.name}"
+        base, number = name, 2
+        while name.lower() in taken:
+            name, number = f"{base}_{number}", number + 1
+        names.append(name)
+        taken.add(name.lower())
+    return tuple(names)
+
+
+def _check_star(star: exp.Star, scope: Scope) -> None:
+    if any(star.args.values()):
+        raise scope.context.error("* with Except or Replace is not supported", star, "list the columns")
+
+
+def _all_columns(node: exp.Expr, scope: Scope) -> Iterator[Item]:
+    """The columns of one source, or of all; columns of Using come once."""
+    alias = node.table if isinstance(node, exp.Column) else ""
+    if alias and scope.source(alias) is None:
+        hint = suggest(alias, [each.alias for each in scope.sources if not each.hidden], "names in From")
+        raise scope.context.error(f"{alias!r} does not stand in From", node, hint)
+    seen: set[str] = set()
+    for source in scope.sources:
+        if source.hidden or (alias and source.alias.lower() != alias.lower()):
+            continue
+        for name in source.names:
+            if not (name.lower() in scope.merged and name.lower() in seen):
+                column = exp.column(name, table=source.alias, quoted=True)
+                yield Item(name, column, None, source.alias)
+            seen.add(name.lower())
+
+
+def _default_name(node: exp.Expr, place: int, source: str) -> str:
+    inner = node.unnest()
+    while isinstance(inner, exp.Cast) and "start" not in inner.meta:
+        inner = inner.this.unnest()
+    if isinstance(inner, exp.Column):
+        return inner.name
+    if isinstance(inner, exp.Dot):
+        return str(inner.expression.name)
+    if isinstance(inner, exp.Filter):
+        return _default_name(inner.this, place, source)
+    operator = isinstance(inner, exp.Connector | exp.Case | exp.Binary) and not isinstance(inner, exp.AggFunc)
+    return written_name(inner, source) if isinstance(inner, exp.Func) and not operator else f"_c{place}"

@@ -1,0 +1,110 @@
+"""The From list as one n-ary join: equalities between inputs become keys, conditions on one input filter it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from anabranch.cql.expressions import computed, scalar
+from anabranch.cql.scopes import Scope
+from anabranch.model.continuous import Filter, Join, Plan
+
+
+@dataclass(frozen=True)
+class Term:
+    """One side of an equality: an expression over one input."""
+
+    number: int
+    sql: str
+    expression: exp.Expr
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a column as such."""
+        return isinstance(self.expression, exp.Column)
+
+
+def joined(scope: Scope, conditions: Sequence[exp.Expr]) -> Plan:
+    """The join of all sources under bound conditions; call it when all used columns are known."""
+    filters: list[list[exp.Expr]] = [[] for _ in scope.sources]
+    above, classes = [], list[list[Term]]()
+    for each in conditions:
+        sides = _sides(each, scope)
+        inputs = scope.inputs(each)
+        if sides:
+            _connect(classes, *sides)
+        elif len(inputs) == 1:
+            filters[min(inputs)].append(each)
+        else:
+            above.append(each)
+    keys = [_one_per_input(terms, filters) for terms in classes]
+    plans = [filtered(source.plan(), filters[i], scope) for i, source in enumerate(scope.sources)]
+    columns = _computed_keys(plans, keys, scope)
+    plan: Plan = plans[0] if len(plans) == 1 else Join(tuple(plans), columns)
+    return filtered(plan, above, scope)
+
+
+def filtered(plan: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
+    """A filter above a plan, if there are conditions; each can be joined with others by And as it stands."""
+    if not conditions:
+        return plan
+    closed = [exp.paren(each) if isinstance(each, exp.Connector) else each for each in conditions]
+    return Filter(plan, tuple(scalar(each, scope.context) for each in closed))
+
+
+def _sides(condition: exp.Expr, scope: Scope) -> tuple[Term, Term] | None:
+    if not isinstance(condition, exp.EQ):
+        return None
+    terms = []
+    for side in (condition.this.unnest(), condition.expression.unnest()):
+        inputs = scope.inputs(side)
+        if len(inputs) != 1:
+            return None
+        terms.append(Term(min(inputs), scalar(side, scope.context).sql, side))
+    return (terms[0], terms[1]) if terms[0].number != terms[1].number else None
+
+
+def _connect(classes: list[list[Term]], one: Term, other: Term) -> None:
+    """Put two terms into one class, with all that either is equal to."""
+    touched = [terms for terms in classes if any(_same(each, one) or _same(each, other) for each in terms)]
+    together: list[Term] = []
+    for term in [*(each for terms in touched for each in terms), one, other]:
+        if not any(_same(term, each) for each in together):
+            together.append(term)
+    if touched:
+        touched[0][:] = together
+        classes[:] = [terms for terms in classes if not any(terms is each for each in touched[1:])]
+    else:
+        classes.append(together)
+
+
+def _same(one: Term, other: Term) -> bool:
+    return one.number == other.number and one.sql == other.sql
+
+
+def _one_per_input(terms: Sequence[Term], filters: list[list[exp.Expr]]) -> list[Term]:
+    """One term of each input; further ones of the same input are compared there."""
+    kept: dict[int, Term] = {}
+    for term in sorted(terms, key=lambda each: (each.number, not each.plain)):
+        first = kept.setdefault(term.number, term)
+        if first is not term:
+            sides = [
+                exp.paren(t.expression.copy(), copy=False) if not t.plain else t.expression.copy()
+                for t in (first, term)
+            ]
+            filters[term.number].append(exp.EQ(this=sides[0], expression=sides[1]))
+    return list(kept.values())
+
+
+def _computed_keys(
+    plans: list[Plan], keys: Sequence[Sequence[Term]], scope: Scope
+) -> tuple[tuple[tuple[int, str], ...], ...]:
+    """Columns of the keys; where a side is no plain column it is computed below the join."""
+    names: dict[tuple[int, str], str] = {}
+    for number in range(len(plans)):
+        terms = list({each.sql: each for terms in keys for each in terms if each.number == number}.values())
+        plans[number], found = computed(plans[number], [each.expression for each in terms], scope.context)
+        names.update({(number, term.sql): name for term, name in zip(terms, found, strict=True)})
+    return tuple(tuple((each.number, names[each.number, each.sql]) for each in terms) for terms in keys)

@@ -1,0 +1,111 @@
+"""In and Exists: rows that have, or have not, a partner in another relation.
+
+`x Not In S` is true if no row of S equals x and neither x nor a row of S is NULL, and true for every x if S is empty.
+The plan says so: rows with an x go through two tests, for an equal row and for a NULL row of S; rows without an x pass
+if S is empty. All three read the same plan of S, so that it can be shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from anabranch.cql.context import Context
+from anabranch.cql.expressions import bind_expression, column, computed, scalar
+from anabranch.cql.pruning import pruned
+from anabranch.cql.relations import Relation
+from anabranch.cql.scopes import Scope
+from anabranch.model.continuous import Filter, Member, Plan, SetOperation, ToStream
+
+BindInner: TypeAlias = Callable[[exp.Expr, Context, Scope | None], Relation]
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A bound In or Exists."""
+
+    values: tuple[exp.Expr, ...]  # left of In; none for Exists
+    other: Relation
+    negated: bool
+
+
+def is_membership(condition: exp.Expr) -> bool:
+    """Whether a condition is an In or Exists with a query, perhaps negated."""
+    inner, _ = _unnegated(condition)
+    return isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and inner.args.get("query") is not None)
+
+
+def bind_membership(condition: exp.Expr, scope: Scope, bind_inner: BindInner) -> Membership:
+    """Bind both sides; the query on the right may compare its columns with those of the scope."""
+    inner, negated = _unnegated(condition)
+    if isinstance(inner, exp.Exists):
+        other = _bind_other(inner.this, condition, scope, bind_inner)
+        plan = pruned(other.plan, [name for _, name in other.correlated])
+        return Membership((), replace(other, plan=plan), negated)
+    left = inner.this.unnest()
+    nodes = left.expressions if isinstance(left, exp.Tuple) else [left]
+    values = tuple(bind_expression(each, scope) for each in nodes)
+    other = _bind_other(inner.args["query"], condition, scope, bind_inner)
+    if len(values) != len(other.output):
+        what = f"In compares {len(values)} values with {len(other.output)} columns"
+        raise scope.context.error(what, condition, "both sides need the same number")
+    if negated and len(values) > 1:
+        raise scope.context.error("Not In with several columns is not supported", condition, "use Not Exists")
+    return Membership(values, other, negated)
+
+
+def _bind_other(node: exp.Expr, condition: exp.Expr, scope: Scope, bind_inner: BindInner) -> Relation:
+    other = bind_inner(node, scope.context, scope)
+    if isinstance(other.plan, ToStream):
+        hint = "leave Istream, Dstream or Rstream out"
+        raise scope.context.error("In and Exists look into a relation, and this is a stream", condition, hint)
+    return other
+
+
+def with_membership(plan: Plan, test: Membership, context: Context) -> Plan:
+    """The rows of a plan that pass a test."""
+    outer = [expression for expression, _ in test.other.correlated]
+    plan, names = computed(plan, [*test.values, *outer], context)
+    values = names[: len(test.values)]
+    other = test.other.plan
+    correlated = tuple(zip(names[len(values) :], (name for _, name in test.other.correlated), strict=True))
+    pairs = (*zip(values, other.columns, strict=False), *correlated)
+    if not test.negated or not values:
+        return Member(plan, other, pairs, test.negated)
+    return _not_in(plan, other, pairs, correlated, context)
+
+
+def _not_in(
+    plan: Plan,
+    other: Plan,
+    pairs: tuple[tuple[str, str], ...],
+    correlated: tuple[tuple[str, str], ...],
+    context: Context,
+) -> Plan:
+    value, partner = pairs[0]
+    known = Filter(plan, (scalar(exp.Not(this=_is_null(value)), context),))
+    unknown = Filter(plan, (scalar(_is_null(value), context),))
+    nulls = Filter(other, (scalar(_is_null(partner), context),))
+    return SetOperation(
+        "union",
+        True,
+        (
+            Member(Member(known, other, pairs, negated=True), nulls, correlated, negated=True),
+            Member(unknown, other, correlated, negated=True),
+        ),
+    )
+
+
+def _is_null(name: str) -> exp.Expr:
+    return exp.Is(this=column(name), expression=exp.Null())
+
+
+def _unnegated(condition: exp.Expr) -> tuple[exp.Expr, bool]:
+    negated = False
+    inner = condition.unnest()
+    while isinstance(inner, exp.Not):
+        inner, negated = inner.this.unnest(), not negated
+    return inner, negated

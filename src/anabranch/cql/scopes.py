@@ -1,0 +1,152 @@
+"""The names that a query's expressions can use: columns of its From list, each under a unique name once it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from anabranch.cql.context import Context
+from anabranch.errors import suggest
+from anabranch.model.continuous import Plan
+
+Renamed: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Source:
+    """An item of the From list.
+
+    Parameters
+    ----------
+    alias
+        Under which it is known; hidden sources have none that a user could write.
+    names
+        Columns as the user sees them.
+    build
+        Makes the plan from the columns that are used: pairs of name and unique name.
+    unique
+        Unique names by lower-case name, of used columns only.
+    hidden
+        Whether `*` and unqualified names pass over it.
+    """
+
+    alias: str
+    names: tuple[str, ...]
+    build: Callable[[Renamed], Plan]
+    unique: dict[str, str] = field(default_factory=dict)
+    hidden: bool = False
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a column."""
+        return name.lower() in (each.lower() for each in self.names)
+
+    def plan(self) -> Plan:
+        """The plan that yields the used columns."""
+        return self.build(
+            tuple((each, self.unique[each.lower()]) for each in self.names if each.lower() in self.unique)
+        )
+
+
+@dataclass
+class Scope:
+    """The From list of one query, and the one around it if the query is a condition of another."""
+
+    context: Context
+    outer: Scope | None = None
+    sources: list[Source] = field(default_factory=list)
+    merged: set[str] = field(default_factory=set)  # columns of Using: one name for the columns of two sources
+    owners: dict[str, int] = field(default_factory=dict)
+    _equal: dict[str, str] = field(default_factory=dict)
+
+    def add(self, source: Source, node: exp.Expr) -> int:
+        """Take up one more source; its alias must be new."""
+        if any(each.alias.lower() == source.alias.lower() for each in self.sources):
+            hint = f"give it another name, as in {source.alias} As {source.alias}2"
+            raise self.context.error(f"{source.alias!r} stands in From twice", node, hint)
+        self.sources.append(source)
+        return len(self.sources) - 1
+
+    def source(self, alias: str) -> int | None:
+        """The number of the source with an alias."""
+        return next((i for i, each in enumerate(self.sources) if each.alias.lower() == alias.lower()), None)
+
+    def use(self, number: int, name: str) -> str:
+        """The unique name of a source's column, from now on needed."""
+        source = self.sources[number]
+        unique = source.unique.get(name.lower())
+        if unique is None:
+            shown = next(each for each in source.names if each.lower() == name.lower())
+            unique = source.unique[name.lower()] = self.context.names.fresh(shown)
+        self.owners[unique] = number
+        return unique
+
+    def holders(self, name: str) -> list[int]:
+        """Numbers of the sources with a column of that name."""
+        return [i for i, each in enumerate(self.sources) if not each.hidden and each.has(name)]
+
+    def resolve(self, column: exp.Column) -> exp.Expr:
+        """The same column under its unique name, with the struct fields that follow it."""
+        parts = [part.name for part in column.parts]
+        found = self._find(parts, column)
+        if found is None and self.outer is not None:
+            found = self.outer._find(parts, column)
+        if found is None:
+            raise self._unknown(parts, column)
+        scope, number, name, fields = found
+        identifier = exp.Identifier(this=scope.use(number, name), quoted=True)
+        bound: exp.Expr = exp.Column(this=identifier)
+        bound.meta.update({k: v for k, v in column.parts[-1].meta.items() if k in ("start", "end")}, shown=column.name)
+        for each in fields:
+            bound = exp.Dot(this=bound, expression=exp.Identifier(this=each, quoted=True))
+        return bound
+
+    def equate(self, one: str, other: str) -> None:
+        """Note that two columns are equal in every row, so that either may stand for the name they share."""
+        self._equal[self._root(one)] = self._root(other)
+
+    def inputs(self, bound: exp.Expr) -> set[int]:
+        """Numbers of the sources that an expression reads."""
+        return {self.owners[each.name] for each in bound.find_all(exp.Column) if each.name in self.owners}
+
+    def reads_outer(self, bound: exp.Expr) -> bool:
+        """Whether an expression reads columns of the query around."""
+        return any(each.name not in self.owners for each in bound.find_all(exp.Column))
+
+    def _find(self, parts: Sequence[str], column: exp.Column) -> tuple[Scope, int, str, Sequence[str]] | None:
+        number = self.source(parts[0]) if len(parts) > 1 else None
+        if number is not None and self.sources[number].has(parts[1]):
+            return self, number, parts[1], parts[2:]
+        holders = self.holders(parts[0])
+        if not holders:
+            return None
+        if len(holders) > 1 and not self._same(holders, parts[0]):
+            candidates = ", ".join(f"{self.sources[i].alias}.{parts[0]}" for i in holders)
+            raise self.context.error(f"column {parts[0]!r} is ambiguous", column, f"write one of {candidates}")
+        return self, holders[0], parts[0], parts[1:]
+
+    def _same(self, holders: Sequence[int], name: str) -> bool:
+        if name.lower() in self.merged:
+            return True
+        used = [self.sources[i].unique.get(name.lower()) for i in holders]
+        return len({self._root(each) if each else None for each in used}) == 1 and None not in used
+
+    def _root(self, name: str) -> str:
+        while name in self._equal and self._equal[name] != name:
+            name = self._equal[name]
+        return name
+
+    def _unknown(self, parts: Sequence[str], column: exp.Column) -> Exception:
+        shown = [each for each in self.sources if not each.hidden]
+        number = self.source(parts[0]) if len(parts) > 1 else None
+        if number is not None:
+            source = self.sources[number]
+            hint = suggest(parts[1], source.names, "columns")
+            return self.context.error(f"unknown column {parts[1]!r} of {source.alias!r}", column, hint)
+        if len(parts) > 1:
+            hint = suggest(parts[0], [each.alias for each in shown], "names in From")
+            return self.context.error(f"{parts[0]!r} does not stand in From", column, hint)
+        columns = list(dict.fromkeys(name for each in shown for name in each.names))
+        return self.context.error(f"unknown column {parts[0]!r}", column, suggest(parts[0], columns, "columns"))

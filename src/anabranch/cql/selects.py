@@ -1,0 +1,175 @@
+"""From the syntax tree of a Select to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from anabranch.cql.aggregates import Grouping
+from anabranch.cql.context import Context
+from anabranch.cql.expressions import bind_expression, computed, conjuncts, read, scalar
+from anabranch.cql.functions import is_aggregate
+from anabranch.cql.items import Item, expand_items, output_names
+from anabranch.cql.joins import filtered, joined
+from anabranch.cql.membership import BindInner, bind_membership, is_membership, with_membership
+from anabranch.cql.relations import Relation
+from anabranch.cql.scopes import Scope
+from anabranch.cql.sources import bind_from
+from anabranch.cql.values import lift_values
+from anabranch.model.continuous import Distinct, Plan, Project, Scalar
+
+PARTS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "hint"}
+REASONS = {
+    "order": ("Order By is not supported", "a relation has no order; sort the answer where it is used"),
+    "limit": ("Limit is not supported", "a relation has no order; use a window, as in s1 [Rows 10]"),
+    "offset": ("Offset is not supported", "a relation has no order"),
+    "qualify": ("Qualify is not supported", "there are no functions with Over; use a window on the stream"),
+    "windows": ("named windows are not supported", "use a window on the stream, as in s1 [Rows 10]"),
+    "laterals": ("Lateral is not supported", "expand the column before it becomes a stream"),
+}
+
+
+def check_clauses(query: exp.Query, context: Context, allowed: set[str]) -> None:
+    """Refuse clauses that mean nothing for a relation that varies with time, and say why."""
+    for key, value in query.args.items():
+        if value and key not in allowed:
+            what, hint = REASONS.get(key, (f"{key.rstrip('_').replace('_', ' ').title()} is not supported", None))
+            raise context.error(what, value if isinstance(value, exp.Expr) else query, hint)
+
+
+def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_inner: BindInner) -> Relation:
+    """The plan of a Select; `outer` is the scope of the query that has it as a condition."""
+    check_clauses(select, context, PARTS)
+    scope = Scope(context, outer)
+    conditions = bind_from(select, scope, lambda node, inside: bind_inner(node, inside, None))
+    conditions += _clause(select, "where")
+    plain = [lift_values(each, scope, bind_inner) for each in conditions if not is_membership(each)]
+    _equate(plain, scope)
+    tests = [bind_membership(each, scope, bind_inner) for each in conditions if is_membership(each)]
+    local, correlated = _correlations([(each, bind_expression(each, scope, outer=True)) for each in plain], scope)
+    items = [_lifted(each, scope, bind_inner) for each in expand_items(select, scope)]
+    bound = [bind_expression(each.node, scope, aggregates=True) for each in items]
+    grouping, having = _grouping(select, items, bound, scope)
+    if grouping is not None:
+        bound = [grouping.rewrite(each, item.alias) for each, item in zip(bound, items, strict=True)]
+        having = [grouping.rewrite(each) for each in having]
+        if correlated:
+            raise context.error("an aggregation cannot be compared with the outer query", select, "use a join")
+    plan = joined(scope, local)
+    for test in tests:
+        plan = with_membership(plan, test, context)
+    if grouping is not None:
+        plan = filtered(grouping.over(plan), having, scope)
+    plan, inner = computed(plan, [own for _, own in correlated], context)
+    plan = _projected(plan, items, bound, inner, context)
+    plan = Distinct(plan) if _is_distinct(select, context) else plan
+    pairs = zip((theirs for theirs, _ in correlated), inner, strict=True)
+    return Relation(plan, output_names(items), tuple(pairs))
+
+
+def _clause(select: exp.Select, key: str) -> list[exp.Expr]:
+    """The conditions of Where or Having."""
+    clause = select.args.get(key)
+    return [] if clause is None else list(conjuncts(clause.this))
+
+
+def _lifted(item: Item, scope: Scope, bind_inner: BindInner) -> Item:
+    return Item(item.name, lift_values(item.node, scope, bind_inner), item.alias, item.qualifier)
+
+
+def _equate(conditions: Sequence[exp.Expr], scope: Scope) -> None:
+    """Note which qualified columns are equal, so that their common name is no longer ambiguous."""
+    for each in conditions:
+        sides = (each.this.unnest(), each.expression.unnest()) if isinstance(each, exp.EQ) else ()
+        if sides and all(isinstance(side, exp.Column) and side.table for side in sides):
+            bound = [scope.resolve(side) for side in sides]
+            if all(isinstance(side, exp.Column) and side.name in scope.owners for side in bound):
+                scope.equate(bound[0].name, bound[1].name)
+
+
+def _correlations(
+    conditions: Sequence[tuple[exp.Expr, exp.Expr]], scope: Scope
+) -> tuple[list[exp.Expr], list[tuple[exp.Expr, exp.Expr]]]:
+    """Conditions of the query's own, and pairs of an outer and an own expression that must be equal."""
+    local, correlated = [], []
+    for node, bound in conditions:
+        if not scope.reads_outer(bound):
+            local.append(bound)
+            continue
+        sides = [bound.this.unnest(), bound.expression.unnest()] if isinstance(bound, exp.EQ) else []
+        theirs = [side for side in sides if not scope.inputs(side) and scope.reads_outer(side)]
+        own = [side for side in sides if scope.inputs(side) and not scope.reads_outer(side)]
+        if len(theirs) != 1 or len(own) != 1:
+            hint = "write it as inner column = outer column, on its own"
+            raise scope.context.error("an inner query can be compared with the outer one by = only", node, hint)
+        correlated.append((theirs[0], own[0]))
+    return local, correlated
+
+
+def _grouping(
+    select: exp.Select, items: Sequence[Item], bound: Sequence[exp.Expr], scope: Scope
+) -> tuple[Grouping | None, list[exp.Expr]]:
+    """The aggregation of the query, if it has one, and its bound Having."""
+    group, having = select.args.get("group"), _clause(select, "having")
+    aggregated = any(is_aggregate(each) for expression in bound for each in expression.walk())
+    if group is None and not having and not aggregated:
+        return None, []
+    if group is not None:
+        _check_group(group, scope.context)
+    keys = [bind_expression(_key(each, items, scope), scope) for each in (group.expressions if group else [])]
+    return Grouping(scope.context, keys), [_having(each, items, scope) for each in having]
+
+
+def _check_group(group: exp.Group, context: Context) -> None:
+    several = any(isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets) for each in group.expressions)
+    if several or any(value for key, value in group.args.items() if key != "expressions"):
+        raise context.error("Group By takes columns and expressions only", group, "use Union All of several queries")
+
+
+def _key(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr:
+    """An expression of Group By: a place in the list of items, the alias of one, or an expression."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+            raise scope.context.error(f"Group By {node.name} is no place in the list of Select", node)
+        return items[int(node.name) - 1].node
+    return _by_alias(node, items, scope) or node
+
+
+def _by_alias(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr | None:
+    if isinstance(node, exp.Column) and not node.table and not scope.holders(node.name):
+        return next((each.node for each in items if each.alias and each.alias.lower() == node.name.lower()), None)
+    return None
+
+
+def _having(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr:
+    copy = node.copy()
+    for each in list(copy.find_all(exp.Column)):
+        replacement = _by_alias(each, items, scope)
+        if replacement is not None and each is copy:
+            copy = replacement.copy()
+        elif replacement is not None:
+            each.replace(exp.paren(replacement.copy(), copy=False))
+    return bind_expression(copy, scope, aggregates=True)
+
+
+def _projected(
+    plan: Plan, items: Sequence[Item], bound: Sequence[exp.Expr], inner: Sequence[str], context: Context
+) -> Plan:
+    """The columns of Select, then those that correlate it; no projection where it would change nothing."""
+    chosen: dict[str, Scalar] = {}
+    for item, each in zip(items, bound, strict=True):
+        plain = each.unnest()
+        kept = isinstance(plain, exp.Column) and plain.name not in chosen
+        chosen[plain.name if kept else context.names.fresh(item.name)] = scalar(plain if kept else each, context)
+    chosen.update((name, read(name)) for name in inner)
+    if tuple(chosen) == plan.columns:
+        return plan
+    return Project(plan, tuple(chosen.items()))
+
+
+def _is_distinct(select: exp.Select, context: Context) -> bool:
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise context.error("Distinct On is not supported", distinct, "use [Partition By ... Rows 1]")
+    return distinct is not None

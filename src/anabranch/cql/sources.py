@@ -1,0 +1,223 @@
+"""The From list: streams with their windows, relations, views, subqueries, and answers of other queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from anabranch.cql.context import Context
+from anabranch.cql.dialect import parse_query
+from anabranch.cql.expressions import conjuncts
+from anabranch.cql.growth import grows
+from anabranch.cql.problems import CQLError
+from anabranch.cql.relations import Relation
+from anabranch.cql.renaming import renamed
+from anabranch.cql.scopes import Renamed, Scope, Source
+from anabranch.cql.windows import WindowSpec
+from anabranch.errors import suggest
+from anabranch.model.continuous import Plan, Scan, ToStream, Window, scans
+
+BindQuery: TypeAlias = Callable[[exp.Expr, Context], Relation]
+ITEM_PARTS = {"this", "alias", "joins"}
+
+
+def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[exp.Expr]:
+    """Fill a scope with the sources of a query; the conditions of its joins are returned."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise scope.context.error("a query without From has no stream", select, "Select ... From a stream")
+    conditions: list[exp.Expr] = []
+    for node, join in _items(clause.this, select.args.get("joins") or [], scope.context):
+        number = scope.add(_source(node, scope.context, bind_query), node)
+        if join is not None:
+            conditions += _conditions(join, number, scope)
+    return conditions
+
+
+def _items(
+    node: exp.Expr, joins: list[exp.Join], context: Context, join: exp.Join | None = None
+) -> Iterator[tuple[exp.Expr, exp.Join | None]]:
+    """Every single item with the join that brings it in; parentheses around inner joins mean nothing."""
+    bracketed = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias
+    if bracketed and "window" not in node.meta:
+        inner = node.this.args.get("joins") or []
+        yield from _items(node.this, [], context, None if inner else join)
+        if inner and join is not None:
+            raise context.error("a join in parentheses is not supported here", node, "leave the parentheses out")
+    else:
+        yield node, join
+    for each in [*(node.args.get("joins") or []), *joins]:
+        _check_join(each, context)
+        yield from _items(each.this, [], context, each)
+
+
+def _check_join(join: exp.Join, context: Context) -> None:
+    words = " ".join(str(join.args.get(key) or "") for key in ("method", "side", "kind")).split()
+    if any(word not in ("INNER", "CROSS") for word in words):
+        name = " ".join(word.title() for word in words)
+        hints = {"SEMI": "use Exists", "ANTI": "use Not Exists", "NATURAL": "name the columns with Using"}
+        hint = next((hints[word] for word in words if word in hints), "use an inner Join, and Union All for the rest")
+        raise context.error(f"{name} Join is not supported", join, hint)
+
+
+def _conditions(join: exp.Join, number: int, scope: Scope) -> list[exp.Expr]:
+    conditions = list(conjuncts(join.args.get("on")))
+    for identifier in join.args.get("using") or []:
+        name = identifier.name
+        holders = scope.holders(name)
+        if number not in holders or len(holders) < 2:
+            where = scope.sources[number].alias if number not in holders else "what is joined before"
+            raise scope.context.error(f"Using names {name!r}, which is no column of {where}", identifier)
+        if len(holders) > 2 and name.lower() not in scope.merged:
+            raise scope.context.error(f"column {name!r} of Using is ambiguous", identifier, "use On")
+        scope.merged.add(name.lower())
+        sides = [exp.column(name, table=scope.sources[i].alias, quoted=True) for i in (holders[0], number)]
+        conditions.append(exp.EQ(this=sides[0], expression=sides[1]))
+    return conditions
+
+
+def _source(node: exp.Expr, context: Context, bind_query: BindQuery) -> Source:
+    if isinstance(node, exp.Table | exp.Subquery):
+        _check_item(node, context)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
+        source = _source(_passed_down(node, context), context, bind_query)
+    elif isinstance(node, exp.Subquery):
+        source = _planned(bind_query(node.this, context), node, context)
+    elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        source = _named(node, context, bind_query)
+    else:
+        raise context.error("this cannot stand in From", node, "name a stream or a relation, or write a subquery")
+    return _aliased(source, node, context)
+
+
+def _check_item(node: exp.Expr, context: Context) -> None:
+    for key, value in node.args.items():
+        if value and key == "db":
+            raise context.error("names of streams and relations have one part", node)
+        if value and key not in ITEM_PARTS:
+            raise context.error(f"{key.title()} is not supported in From", node)
+
+
+def _passed_down(node: exp.Subquery, context: Context) -> exp.Expr:
+    """What stands in parentheses, with the window that stands behind them."""
+    inner: exp.Expr = node.this.copy()
+    if "window" in node.meta:
+        if "window" in inner.meta:
+            raise _at_window(node, context, "a second window", "a stream has one window")
+        inner.meta.update(window=node.meta["window"], window_at=node.meta["window_at"])
+    return inner
+
+
+def _named(node: exp.Table, context: Context, bind_query: BindQuery) -> Source:
+    name, catalog = node.name, context.catalog
+    common = context.common.get(name.lower())
+    if common is not None:
+        source = _planned(bind_query(common.query, common.context), node, context, name)
+        return _with_columns(source, list(common.columns), node, context) if common.columns else source
+    if (view := catalog.view(name)) is not None:
+        return _planned(_view(name, view, node, context, bind_query), node, context, name)
+    if (stream := catalog.stream(name)) is not None:
+        return _stream(*stream, node, context)
+    if (relation := catalog.relation(name)) is not None:
+        _refuse_window(node, context)
+        own, columns = relation
+        return Source(name, columns, lambda used: Scan(own, "relation", used))
+    if (query := catalog.query(name)) is not None:
+        plan = renamed(query.plan, context.names)
+        return _planned(Relation(plan, query.output), node, context, name)
+    known = [*catalog.names(), *(each for each in context.common)]
+    raise context.error(f"unknown stream or relation {name!r}", node.this, suggest(name, known, "names"))
+
+
+def _view(name: str, view: str | exp.Query, node: exp.Expr, context: Context, bind_query: BindQuery) -> Relation:
+    if name.lower() in context.expanding:
+        raise context.error(f"the view {name!r} reads itself", node)
+    query = parse_query(view) if isinstance(view, str) else view
+    return bind_query(query, context.in_view(name, query.meta.get("source", "")))
+
+
+def _stream(name: str, columns: tuple[str, ...], node: exp.Expr, context: Context) -> Source:
+    spec: WindowSpec = node.meta.get("window", WindowSpec())
+    unique = {each.lower(): context.names.fresh(each) for each in _partition(spec, columns, node, context)}
+
+    def build(used: Renamed) -> Plan:
+        return _windowed(Scan(name, "stream", used), spec, tuple(unique[each.lower()] for each in spec.partition))
+
+    return Source(node.name, columns, build, dict(unique))
+
+
+def _planned(relation: Relation, node: exp.Expr, context: Context, alias: str = "") -> Source:
+    """A source with a plan of its own: a stream gets a window, a relation must have none.
+
+    With a window behind it, a query that only gains rows is a stream: that of its inserts.
+    """
+    plan = relation.plan
+    if "window" in node.meta and not isinstance(plan, ToStream) and scans(plan, "stream") and grows(plan):
+        plan = ToStream(plan, "istream")
+    unique = {each.lower(): name for each, name in zip(relation.output, plan.columns, strict=True)}
+    if isinstance(plan, ToStream):
+        spec: WindowSpec = node.meta.get("window", WindowSpec())
+        keys = _partition(spec, relation.output, node, context)
+        plan = _windowed(plan, spec, tuple(unique[each.lower()] for each in keys))
+    else:
+        _refuse_window(node, context)
+    return Source(alias or context.names.fresh("subquery"), relation.output, lambda _: plan, unique)
+
+
+def _partition(spec: WindowSpec, columns: tuple[str, ...], node: exp.Expr, context: Context) -> list[str]:
+    found = []
+    for name in spec.partition:
+        match = next((each for each in columns if each.lower() == name.lower()), None)
+        if match is None:
+            raise _at_window(
+                node, context, f"unknown column {name!r} in Partition By", suggest(name, columns, "columns")
+            )
+        found.append(match)
+    return found
+
+
+def _windowed(stream: Plan, spec: WindowSpec, partition: tuple[str, ...]) -> Window:
+    return Window(stream, spec.span, spec.rows, partition, spec.slide, spec.slide_rows)
+
+
+def _refuse_window(node: exp.Expr, context: Context) -> None:
+    if "window" in node.meta:
+        hint = "leave the window out, or make a stream of it with Istream, Dstream or Rstream"
+        raise _at_window(node, context, "a window on a relation: windows are for streams", hint)
+
+
+def _at_window(node: exp.Expr, context: Context, what: str, hint: str) -> CQLError:
+    start, end = node.meta.get("window_at", (None, None))
+    return CQLError(what, source=context.source, start=start, end=end, hint=hint)
+
+
+def _aliased(source: Source, node: exp.Expr, context: Context) -> Source:
+    alias = node.args.get("alias")
+    if alias is None:
+        return source
+    if not alias.columns:
+        return replace(source, alias=alias.name or source.alias)
+    return _with_columns(
+        replace(source, alias=alias.name or source.alias), [each.name for each in alias.columns], node, context
+    )
+
+
+def _with_columns(source: Source, names: list[str], node: exp.Expr, context: Context) -> Source:
+    """The source under other column names, as in `s1 As x(a, b)`."""
+    if len(names) != len(source.names):
+        what = f"{source.alias!r} has {len(source.names)} columns, and {len(names)} names are given"
+        raise context.error(what, node)
+    back = {new.lower(): old for new, old in zip(names, source.names, strict=True)}
+    unique = {
+        new.lower(): source.unique[old.lower()]
+        for new, old in zip(names, source.names, strict=True)
+        if old.lower() in source.unique
+    }
+
+    def build(used: Renamed) -> Plan:
+        return source.build(tuple((back[name.lower()], own) for name, own in used))
+
+    return Source(source.alias, tuple(names), build, unique)

@@ -1,0 +1,189 @@
+"""The parser of declarations: Create, Drop, Pause, Resume, Show, Explain.
+
+A declaration is a `Command` node that carries the statement as `meta["statement"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from anabranch.cql.declarations import (
+    Columns,
+    CreateQuery,
+    CreateRelation,
+    CreateStream,
+    CreateView,
+    DropStatement,
+    Explain,
+    Options,
+    Pause,
+    Resume,
+    SelectStatement,
+    Show,
+    Sink,
+    Statement,
+)
+from anabranch.cql.window_parser import WindowParser
+
+KINDS = ("STREAM", "RELATION", "QUERY", "VIEW")
+LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS")
+STATEMENTS = "the statements are Select, Create, Drop, Pause, Resume, Show and Explain"
+
+
+class StatementParser(WindowParser):
+    """Parses queries and declarations."""
+
+    def _parse_statement(self) -> exp.Expr | None:
+        declarations: dict[str, Callable[[], Statement]] = {
+            "CREATE": self._parse_cql_create,
+            "DROP": self._parse_cql_drop,
+            "PAUSE": lambda: Pause(self._name("Pause")),
+            "RESUME": lambda: Resume(self._name("Resume")),
+            "SHOW": self._parse_cql_show,
+            "EXPLAIN": self._parse_cql_explain,
+        }
+        if not self._curr or self._index > 0 or not self._match_texts(declarations):
+            outermost = self._index == 0
+            query = super()._parse_statement()
+            return self._only_query(query) if outermost else query
+        node = exp.Command(this=self._prev.text.upper())
+        node.meta["statement"] = declarations[self._prev.text.upper()]()
+        return node
+
+    def _only_query(self, node: exp.Expr | None) -> exp.Expr | None:
+        if node is None or isinstance(node, exp.Semicolon) or self._index < self._tokens_size:
+            return node
+        if not isinstance(node, exp.Query):
+            self.fail(f"{self._tokens[0].text!r} begins no statement", self._tokens[0], STATEMENTS)
+        node.meta["text_at"] = (self._tokens[0].start, self._prev.end)
+        return node
+
+    def _parse_cql_create(self) -> Statement:
+        if not self._match_texts(KINDS):
+            self.fail(f"cannot create {self._curr.text!r}", hint="Create Stream, Relation, Query or View")
+        kind = self._prev.text.title()
+        name = self._name(f"Create {kind}")
+        if kind == "Stream":
+            return self._parse_create_stream(name)
+        if kind == "Relation":
+            return CreateRelation(name, self._parse_columns(), *self._parse_source("From"))
+        if kind == "View":
+            return CreateView(name, *self._parse_body())
+        history = self._match_text_seq("FROM", "HISTORY")
+        sink = Sink(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
+        return CreateQuery(name, *self._parse_body(), history, sink)
+
+    def _parse_create_stream(self, name: str) -> CreateStream:
+        columns = self._parse_columns()
+        kind, options = self._parse_source("From")
+        clauses: dict[str, Any] = {}
+        parsers: dict[str, tuple[str, Callable[[], Any]]] = {
+            "TIMESTAMP": ("timestamp", lambda: self._name("Timestamp")),
+            "SEQUENCE": ("sequence", lambda: self._name("Sequence")),
+            "SKEW": ("skew_us", lambda: self.parse_duration("Skew")),
+            "IDLE": ("idle_us", lambda: self.parse_duration("Idle")),
+            "KEEP": ("keep_us", lambda: self.parse_duration("Keep")),
+        }
+        while self._match_texts(parsers):
+            word = self._prev
+            key, parse = parsers[word.text.upper()]
+            if key in clauses:
+                self.fail(f"{word.text} is given twice", word)
+            clauses[key] = parse()
+        if "timestamp" not in clauses:
+            self.fail(f"stream {name!r} has no timestamp", hint="add Timestamp and the name of its column of times")
+        return CreateStream(name, columns, kind, options, **clauses)
+
+    def _parse_columns(self) -> Columns:
+        if not self._match(TokenType.L_PAREN):
+            return ()
+        columns = []
+        while True:
+            name, token = self._name("a column"), self._curr
+            kind = self._parse_types(schema=True)
+            if kind is None:
+                self.fail(f"column {name!r} has no type", token, "as in (k Long, ts Timestamp)")
+            columns.append((name, kind.sql(dialect="spark")))
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return tuple(columns)
+
+    def _parse_source(self, keyword: str) -> tuple[str, Options]:
+        """A format and its options, behind From or Into."""
+        if not self._match_text_seq(keyword.upper()) or not self._match(TokenType.STRING):
+            self.fail(
+                f"{keyword} and a format in quotes are expected", hint=f"as in {keyword} 'csv' With (path = '...')"
+            )
+        return self._prev.text, self._parse_with_options()
+
+    def _parse_with_options(self) -> Options:
+        if not self._match(TokenType.WITH):
+            return ()
+        if not self._match(TokenType.L_PAREN):
+            self.fail("With needs options in parentheses", hint="as in With (path = '...', header = true)")
+        options = []
+        while not self._match(TokenType.R_PAREN):
+            options.append(self._parse_option())
+            if not self._match(TokenType.COMMA) and self._curr.token_type != TokenType.R_PAREN:
+                self.fail("a comma or a closing parenthesis is expected", hint="With (path = '...', header = true)")
+        return tuple(options)
+
+    def _parse_option(self) -> tuple[str, str]:
+        start = self._curr
+        while self._curr and self._curr.token_type not in (TokenType.EQ, TokenType.COMMA, TokenType.R_PAREN):
+            self._advance()
+        key = "" if self._curr is start else self._option_key(start.start)
+        if not key or not self._match(TokenType.EQ):
+            self.fail("an option is a name, = and a value", start, "as in header = true")
+        sign = "-" if self._match(TokenType.DASH) else ""
+        if not self._curr or self._curr.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            self.fail(f"option {key!r} has no value", hint="as in header = true")
+        self._advance()
+        return key, sign + self._prev.text
+
+    def _option_key(self, start: int) -> str:
+        """The text up to here without quotes: a name may have dots, as `kafka.bootstrap.servers` does."""
+        return self.sql[start : self._prev.end + 1].strip("'\"`")
+
+    def _parse_body(self) -> tuple[str, exp.Query]:
+        """`As Select ...`: its text and its tree."""
+        if not self._match(TokenType.ALIAS):
+            self.fail("As and a query are expected", hint="Create Query name [From History] [Into ...] As Select ...")
+        return self._parse_rest()
+
+    def _parse_rest(self) -> tuple[str, exp.Query]:
+        start = self._curr
+        query = super()._parse_statement()
+        if not isinstance(query, exp.Query):
+            self.fail("a query is expected", start if start else None, "Select ... From ...")
+        query.meta.update(source=self.sql, text_at=(start.start, self._prev.end))
+        return self._find_sql(start, self._prev), query
+
+    def _parse_cql_drop(self) -> DropStatement:
+        if not self._match_texts(KINDS):
+            self.fail(f"cannot drop {self._curr.text!r}", hint="Drop Stream, Relation, Query or View")
+        kind: Any = self._prev.text.lower()
+        return DropStatement(kind, self._name(f"Drop {kind.title()}"))
+
+    def _parse_cql_show(self) -> Show:
+        if not self._match_texts(LISTS):
+            self.fail(f"cannot show {self._curr.text!r}", hint="Show Queries, Streams, Relations or Views")
+        kind: Any = self._prev.text.lower()
+        return Show(kind)
+
+    def _parse_cql_explain(self) -> Explain:
+        if self._curr and not self._next:
+            return Explain(self._name("Explain"))
+        return Explain(SelectStatement(*self._parse_rest()))
+
+    def _name(self, keyword: str) -> str:
+        token = self._curr
+        name = self._parse_id_var(any_token=False)
+        if name is None:
+            self.fail(f"{keyword} needs a name", token if token else None)
+        return name.name

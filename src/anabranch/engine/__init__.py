@@ -1,0 +1,1 @@
+"""Continuous queries: streams, relations and queries are registered here, and advance tick by tick."""

@@ -1,0 +1,136 @@
+"""What has been committed: one file per tick, put in place by one rename.
+
+A tick takes batches of streams, advances queries and writes files. Nothing of it counts before the manifest that names
+it is there; whatever an interrupted tick has left behind is not named by any and gets deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anabranch.cells.base import EVER
+from anabranch.cells.segments import Segment
+from anabranch.errors import QueryError
+
+VERSION = 1
+KEPT_MANIFESTS = 2
+_NAME = "manifest-{:012d}.json"
+
+Logs = dict[int, dict[int, tuple[Segment, ...]]]
+"""By stage and cell."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Rows of a stream; `first` and `last` are their smallest and largest time."""
+
+    path: str
+    rows: int
+    first: int
+    last: int
+
+
+@dataclass
+class StreamState:
+    """How far a stream has come.
+
+    Parameters
+    ----------
+    batch
+        The last batch that was taken.
+    newest
+        The largest time of its rows.
+    closed
+        Rows before this time come too late.
+    rows, late, unusable
+        Counts.
+    files
+        Rows that some query may still need.
+    """
+
+    batch: int = -1
+    newest: int | None = None
+    closed: int = EVER
+    rows: int = 0
+    late: int = 0
+    unusable: int = 0
+    files: list[StoredFile] = field(default_factory=list)
+
+
+@dataclass
+class QueryState:
+    """How far a query has come.
+
+    Parameters
+    ----------
+    fingerprint
+        Of the plan and its inputs: a state serves no other query.
+    position
+        It has said all about the time before.
+    origins
+        The first time of each of its streams that it has seen.
+    rows
+        Rows of its answer so far.
+    logs
+        The state of its stages.
+    """
+
+    fingerprint: str
+    position: int = EVER
+    origins: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    logs: Logs = field(default_factory=dict)
+
+
+@dataclass
+class Manifest:
+    """All that has been committed."""
+
+    tick: int = 0
+    streams: dict[str, StreamState] = field(default_factory=dict)
+    queries: dict[str, QueryState] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Commit: write beside, then rename."""
+        folder.mkdir(parents=True, exist_ok=True)
+        written = folder / f".{uuid.uuid4().hex}.tmp"
+        with written.open("w") as file:
+            json.dump({"version": VERSION, **asdict(self)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        written.replace(folder / _NAME.format(self.tick))
+        for old in sorted(folder.glob("manifest-*.json"))[:-KEPT_MANIFESTS]:
+            old.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """The last one that was committed; a new one where there is none."""
+        found = sorted(folder.glob("manifest-*.json"))
+        if not found:
+            return cls()
+        saved = json.loads(found[-1].read_text())
+        if saved.pop("version", None) != VERSION:
+            raise QueryError(
+                f"the checkpoint in {folder} is of another version of this library",
+                hint="finish with the version that began it, or start with a new folder",
+            )
+        streams = {name: _stream(state) for name, state in saved["streams"].items()}
+        queries = {name: _query(state) for name, state in saved["queries"].items()}
+        return cls(saved["tick"], streams, queries)
+
+
+def _stream(saved: dict[str, Any]) -> StreamState:
+    return StreamState(**(saved | {"files": [StoredFile(**each) for each in saved["files"]]}))
+
+
+def _query(saved: dict[str, Any]) -> QueryState:
+    logs = {
+        int(stage): {int(cell): tuple(Segment(**each) for each in log) for cell, log in cells.items()}
+        for stage, cells in saved["logs"].items()
+    }
+    return QueryState(**(saved | {"logs": logs}))

@@ -1,0 +1,105 @@
+"""A registered query, as its user holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.cql.rendering import render
+from anabranch.engine.sinks import Sink, sink_of
+from anabranch.errors import QueryError
+from anabranch.model.continuous import Query
+
+if TYPE_CHECKING:
+    from anabranch.engine.engine import Engine
+
+TS, OP = "_ts", "_op"
+
+
+class ContinuousQuery:
+    """A query that has been registered with an engine.
+
+    `start` lets it run; `to_dataframe` is its answer so far: for a stream the rows with the time `_ts` at which each
+    appears, for a relation a changelog with `_ts` and `_op` (`+` or `-`).
+    """
+
+    def __init__(self, engine: Engine, query: Query) -> None:
+        self._engine = engine
+        self.query = query
+        self.sink: Sink | None = None
+        self.status = "registered"
+        self.error: BaseException | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.query.name
+
+    @property
+    def text(self) -> str:
+        """As it was written."""
+        return self.query.text
+
+    def start(self, sink: object = "memory", **options: object) -> ContinuousQuery:
+        """Run on the streams as they come.
+
+        Parameters
+        ----------
+        sink
+            `memory` keeps the answer for `to_dataframe`, `console` prints it, `parquet`, `json` or `csv` writes files
+            (with `path=...`), and a function is called with the DataFrame of each tick and the tick's number.
+        """
+        if self.sink is None or sink != "memory":
+            self.use_sink(sink, **options)
+        self._engine._start(self)
+        return self
+
+    def use_sink(self, sink: object, **options: object) -> None:
+        """Say where the answer goes, before it starts."""
+        self.sink = sink_of(sink, options)
+
+    def pause(self) -> None:
+        """Stand still; rows of its streams are kept meanwhile."""
+        self._engine._set_status(self, "paused")
+
+    def resume(self) -> None:
+        """Go on where it stood."""
+        self._check("paused")
+        self._engine._set_status(self, "running")
+
+    def stop(self) -> None:
+        """Stop it; what it has answered stays."""
+        self._engine._stop_query(self)
+
+    def await_idle(self, timeout: float | None = None) -> None:
+        """Wait until all rows that are there by now have been answered, as far as time is complete."""
+        self._engine._await_idle(self, timeout)
+
+    def to_dataframe(self) -> DataFrame:
+        """The answer so far."""
+        return self._engine._answers(self.query)
+
+    def current(self) -> DataFrame:
+        """The relation as it is now: inserts without what was deleted since."""
+        if self.query.is_stream:
+            raise QueryError(
+                f"the answer of {self.name} is a stream, which has no current state",
+                hint="leave out Istream, Dstream and Rstream",
+            )
+        counted = self.to_dataframe().groupBy(*self.query.output)
+        weight = F.sum(F.when(F.col(OP) == "+", 1).otherwise(-1))
+        there = counted.agg(weight.alias("_n")).where("_n > 0")
+        return there.withColumn("_n", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int")))).drop("_n")
+
+    def explain(self) -> str:
+        """The plan, as text."""
+        return render(self.query.plan)
+
+    def _check(self, wanted: str) -> None:
+        if self.status != wanted:
+            raise QueryError(f"query {self.name} is {self.status}, not {wanted}", hint="see Engine.show()")
+
+    def __repr__(self) -> str:
+        return f"<query {self.name}: {self.status}>"

@@ -1,0 +1,105 @@
+"""Statements of a script, carried out on an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.cql import statements as cql
+from anabranch.cql.rendering import mermaid, render
+from anabranch.engine.query import ContinuousQuery
+from anabranch.errors import QueryError, suggest
+
+if TYPE_CHECKING:
+    from anabranch.engine.engine import Engine
+
+DESCRIBES_ITSELF = ("rate", "rate-micro-batch", "socket", "kafka", "delta", "iceberg")
+
+
+def execute(engine: Engine, spark: SparkSession, text: str, *, bounded: bool) -> list[str]:
+    """Carry out a script; what its statements have to say, such as the answer of `Show`."""
+    said = []
+    for statement in cql.parse(text):
+        told = _execute(engine, spark, statement, bounded)
+        said += [told] if told else []
+    return said
+
+
+def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, bounded: bool) -> str | None:
+    match statement:
+        case cql.CreateStream():
+            _create_stream(engine, spark, statement, bounded)
+        case cql.CreateRelation():
+            engine.relation(statement.name, _load(spark, statement, streaming=False))
+        case cql.CreateView():
+            engine.view(statement.name, statement.text)
+        case cql.CreateQuery():
+            query = engine.query(statement.text, statement.name, history=statement.from_history)
+            if statement.sink is not None:
+                query.use_sink(statement.sink.format, **dict(statement.sink.options))
+        case cql.SelectStatement():
+            engine.query(statement.text, f"query_{len(engine.queries) + 1}")
+        case cql.DropStatement():
+            engine.drop(statement.name)
+        case cql.Pause():
+            _query(engine, statement.name).pause()
+        case cql.Resume():
+            _query(engine, statement.name).resume()
+        case cql.Show():
+            return engine.show(statement.kind)
+        case cql.Explain():
+            return _explain(engine, statement)
+    return None
+
+
+def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStream, bounded: bool) -> None:
+    engine.stream(
+        statement.name,
+        _load(spark, statement, streaming=not bounded),
+        timestamp=statement.timestamp,
+        skew=_micros(statement.skew_us),
+        sequence=statement.sequence,
+        idle=None if statement.idle_us is None else _micros(statement.idle_us),
+        keep=_micros(statement.keep_us or 0),
+    )
+
+
+def _micros(count: int) -> str:
+    return f"{count} microseconds"
+
+
+def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation, *, streaming: bool) -> DataFrame:
+    """The rows that a statement names, by Spark's own readers."""
+    options = dict(statement.options)
+    path = options.pop("path", None)
+    reader = spark.readStream if streaming else spark.read
+    reader = reader.format(statement.format).options(**options)
+    if statement.columns and statement.format not in DESCRIBES_ITSELF:
+        reader = reader.schema(", ".join(f"`{name}` {kind}" for name, kind in statement.columns))
+    elif streaming and not statement.columns and statement.format not in DESCRIBES_ITSELF and path:
+        reader = reader.schema(spark.read.format(statement.format).options(**options).load(path).schema)
+    load: Callable[..., DataFrame] = reader.load
+    try:
+        return load(path) if path else load()
+    except PySparkException as error:
+        first = str(error).splitlines()[0]
+        raise QueryError(
+            f"{statement.name!r} cannot be read: {first}", hint="check the format, the path, the options"
+        ) from None
+
+
+def _query(engine: Engine, name: str) -> ContinuousQuery:
+    if name not in engine.queries:
+        raise QueryError(f"there is no query {name!r}", hint=suggest(name, list(engine.queries), "queries"))
+    return engine.queries[name]
+
+
+def _explain(engine: Engine, statement: cql.Explain) -> str:
+    if isinstance(statement.target, str):
+        query = _query(engine, statement.target).query
+    else:
+        query = engine.bind(statement.target.text)
+    return f"{render(query.plan)}\n\n{mermaid(query)}"

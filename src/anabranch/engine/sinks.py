@@ -1,0 +1,98 @@
+"""Where answers go, after the tick that they belong to is committed; what was delivered is not delivered again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from anabranch.errors import QueryError, suggest
+
+FORMATS = ("parquet", "json", "csv")
+SHOWN_ROWS = 20
+
+
+class Sink(Protocol):
+    """Takes the answer of a tick. After a crash the last tick may come again: it has to replace what it brought."""
+
+    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+        """Take the rows, which are also in the files."""
+
+
+class Memory:
+    """The answer stays where it is, for `to_dataframe`."""
+
+    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+        """Nothing to do."""
+
+
+class Console:
+    """Prints the first rows."""
+
+    def __init__(self, rows: int = SHOWN_ROWS) -> None:
+        self._rows = rows
+
+    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+        """Print."""
+        print(f"-- tick {tick}")
+        answer.orderBy("_ts").show(self._rows, truncate=False)
+
+
+class Foreach:
+    """Calls a function."""
+
+    def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
+        self._function = function
+
+    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+        """Call it."""
+        self._function(answer, tick)
+
+
+class Files:
+    """A folder with the files of each tick: `tick=000000000012/...`, put in place by one rename."""
+
+    def __init__(self, kind: str, path: str) -> None:
+        self._kind = kind
+        self._folder = Path(path)
+
+    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+        """Write beside, then rename; what an earlier delivery of the tick left is replaced."""
+        final, beside = self._folder / f"tick={tick:012d}", self._folder / f".tick={tick:012d}"
+        shutil.rmtree(beside, ignore_errors=True)
+        if self._kind == "parquet":
+            beside.mkdir(parents=True)
+            for file in files:
+                _linked(file, beside / file.name)
+        else:
+            answer.write.format(self._kind).option("header", True).save(str(beside))
+        shutil.rmtree(final, ignore_errors=True)
+        beside.rename(final)
+
+
+def sink_of(given: object, options: Mapping[str, object]) -> Sink:
+    """The sink that a user means."""
+    if callable(given):
+        return Foreach(given)
+    if given == "memory":
+        return Memory()
+    if given == "console":
+        return Console()
+    if given in FORMATS:
+        if "path" not in options:
+            raise QueryError(f"sink {given!r} needs a path", hint="start(sink='parquet', path='out/')")
+        return Files(str(given), str(options["path"]))
+    if hasattr(given, "deliver"):
+        return given
+    raise QueryError(f"unknown sink {given!r}", hint=suggest(str(given), ["memory", "console", *FORMATS], "sinks"))
+
+
+def _linked(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

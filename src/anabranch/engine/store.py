@@ -1,0 +1,135 @@
+"""The input manager's shelf: rows of streams wait here until their time is complete, and as long as history is kept."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from anabranch.cells.base import TIME
+from anabranch.errors import ResourceError
+
+WRITTEN = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+    ]
+)
+WRITTEN_SQL = "name string, kind string, path string, rows long, first long, last long"
+
+
+@dataclass(frozen=True)
+class ShelveTask:
+    """Writes the rows of a batch into files, apart what comes too late or has no usable time.
+
+    Parameters
+    ----------
+    name
+        Of the stream.
+    folder
+        Of the checkpoint.
+    prefix
+        Of file names: tick and attempt.
+    closed
+        Rows before this time are late.
+    latest
+        Rows after it cannot be believed, or the watermark would run away.
+    """
+
+    name: str
+    folder: str
+    prefix: str
+    closed: int
+    latest: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and tell what was written."""
+        writers: dict[str, _File] = {}
+        for batch in batches:
+            times = batch.column(TIME)
+            unusable = pc.fill_null(pc.greater(times, self.latest), True)
+            late = pc.and_(pc.invert(unusable), pc.fill_null(pc.less(times, self.closed), False))
+            kept = pc.invert(pc.or_(unusable, late))
+            for kind, mask in (("kept", kept), ("late", late), ("unusable", unusable)):
+                some = batch.filter(mask)
+                if some.num_rows:
+                    writers.setdefault(kind, _File(self.folder, kind, self.name, self.prefix)).write(some)
+        rows = [file.close() for file in writers.values()]
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, WRITTEN)
+
+
+@dataclass(frozen=True)
+class AnswerTask:
+    """Writes the rows of an answer into a file of its own per cell."""
+
+    name: str
+    folder: str
+    prefix: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and tell what was written."""
+        file = None
+        for batch in batches:
+            if batch.num_rows:
+                file = file or _File(self.folder, "answers", self.name, self.prefix)
+                file.write(batch)
+        if file is not None:
+            yield pa.RecordBatch.from_pylist([file.close()], WRITTEN)
+
+
+class _File:
+    """A Parquet file that is being written."""
+
+    def __init__(self, folder: str, kind: str, name: str, prefix: str) -> None:
+        self._about = {"name": name, "kind": kind, "path": f"{kind}/{name}/{prefix}-{uuid.uuid4().hex[:12]}.parquet"}
+        self._path = Path(folder) / self._about["path"]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+        self._first: int | None = None
+        self._last: int | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        try:
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._path, batch.schema, compression="lz4")
+            self._writer.write_batch(batch)
+        except OSError as error:
+            raise ResourceError(f"{self._path.name} cannot be written: {error}", hint="free some space") from error
+        self._rows += batch.num_rows
+        if TIME in batch.schema.names:
+            bounds = pc.min_max(batch.column(TIME)).as_py()
+            if bounds["min"] is not None:
+                self._first = min(bounds["min"], bounds["min"] if self._first is None else self._first)
+                self._last = max(bounds["max"], bounds["max"] if self._last is None else self._last)
+
+    def close(self) -> dict[str, object]:
+        if self._writer is not None:
+            self._writer.close()
+        return {**self._about, "rows": self._rows, "first": self._first, "last": self._last}
+
+
+def prefix_of(tick: int, attempt: str) -> str:
+    """What names of files that an attempt at a tick writes begin with."""
+    return f"{tick:012d}-{attempt}"
+
+
+def tick_of(path: Path) -> int:
+    """The tick in which a file was written."""
+    return int(path.name.split("-", 1)[0])
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000

@@ -1,0 +1,84 @@
+"""SysStream: what operators, streams and queries did in each tick, as a stream that queries can read.
+
+`Select Istream(entity, value) From SysStream [Now] Where property = 'memory' And value > 1e9` watches the state of all
+operators. Rows of a tick are offered with the next tick that streams cause: nobody would be told of silence alone.
+
+Notes
+-----
+After STREAM's introspection queries (thesis, section 2.4).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.cells.base import EVER
+from anabranch.engine.inputs import StreamInput
+from anabranch.engine.manifest import Manifest
+from anabranch.spark.cell_task import CellReport, Reports
+
+NAME = "SysStream"
+SCHEMA = "ts timestamp, seq long, query string, entity string, property string, value double"
+
+Row = tuple[datetime, int, str | None, str, str, float]
+
+
+def sys_stream(spark: SparkSession) -> StreamInput:
+    """The stream, as it is registered with every engine."""
+    return StreamInput(NAME, spark.createDataFrame([], SCHEMA), "ts", 0, "seq", None, 0, None)
+
+
+def published(
+    old: Manifest, new: Manifest, reports: Reports, seconds: float, titles: dict[tuple[str, int], str]
+) -> list[Row]:
+    """What a tick has to tell: counts, rates, selectivities, memory and lag."""
+    moment = datetime.now(UTC)
+    found = [("", "engine", "seconds", seconds), *_streams(old, new, seconds), *_queries(old, new)]
+    found += _operators(reports, titles)
+    return [
+        (moment, new.tick * 1_000_000 + number, query or None, entity, what, float(value))
+        for number, (query, entity, what, value) in enumerate(found)
+    ]
+
+
+def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    """The rows as a batch of the stream."""
+    return spark.createDataFrame(list(rows), SCHEMA)
+
+
+def _streams(old: Manifest, new: Manifest, seconds: float) -> Iterator[tuple[str, str, str, float]]:
+    for name, state in new.streams.items():
+        if name != NAME:
+            came = state.rows - (old.streams[name].rows if name in old.streams else 0)
+            yield "", f"stream {name}", "rate", came / max(seconds, 1e-9)
+            yield "", f"stream {name}", "late", state.late
+            yield "", f"stream {name}", "unusable", state.unusable
+            yield "", f"queue {name}", "rows", sum(file.rows for file in state.files)
+
+
+def _queries(old: Manifest, new: Manifest) -> Iterator[tuple[str, str, str, float]]:
+    newest = max((state.newest for name, state in new.streams.items() if state.newest and name != NAME), default=None)
+    for name, state in new.queries.items():
+        before = old.queries[name].rows if name in old.queries else 0
+        yield name, "query", "rows", state.rows - before
+        if newest is not None and state.position != EVER:
+            yield name, "query", "lag", max(0.0, (newest - state.position) / 1e6)
+
+
+def _operators(reports: Reports, titles: dict[tuple[str, int], str]) -> Iterator[tuple[str, str, str, float]]:
+    cells: dict[tuple[str, int], list[CellReport]] = defaultdict(list)
+    for (query, stage, _), report in reports.items():
+        cells[query, stage].append(report)
+    for (query, stage), found in cells.items():
+        entity = f"{titles.get((query, stage), 'operator')} {stage}"
+        came, went = (sum(getattr(each, name) for each in found) for name in ("rows_in", "rows_out"))
+        yield query, entity, "rows in", came
+        yield query, entity, "rows out", went
+        yield query, entity, "selectivity", went / came if came else 0.0
+        yield query, entity, "seconds", sum(each.seconds for each in found)
+        yield query, entity, "synopsis rows", sum(each.held_rows for each in found)
+        yield query, entity, "memory", sum(each.held_bytes for each in found)

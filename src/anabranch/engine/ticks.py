@@ -1,0 +1,284 @@
+"""A tick: what streams offer is put on the shelf, queries advance as far as time is complete, and it is committed.
+
+All queries advance in one Spark job. If it fails, they are tried one by one: a query that cannot go on fails alone, and
+the others do not notice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.cells.base import FOREVER, TIME, WEIGHT, Tick
+from anabranch.engine.inputs import Progress, StreamInput, complete_until
+from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.query import OP, TS, ContinuousQuery
+from anabranch.engine.store import WRITTEN_SQL, AnswerTask, ShelveTask, now, prefix_of
+from anabranch.model.continuous import Scalar, scans
+from anabranch.planning.reading import read
+from anabranch.spark.cell_task import CellReport, Reports, ReportsParam
+from anabranch.spark.flows import Grid, TickFlows
+
+log = logging.getLogger("anabranch")
+
+
+@dataclass
+class Offer:
+    """A batch of a stream that waits for the tick that takes it."""
+
+    stream: StreamInput
+    batch: int
+    df: DataFrame
+    done: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+
+
+@dataclass
+class Registry:
+    """Everything that is registered, as ticks see it."""
+
+    streams: dict[str, StreamInput] = field(default_factory=dict)
+    relations: dict[str, DataFrame] = field(default_factory=dict)
+    queries: dict[str, ContinuousQuery] = field(default_factory=dict)
+    apply_filter: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame] | None = None
+
+
+@dataclass(frozen=True)
+class Advance:
+    """A query and how far it can go."""
+
+    query: ContinuousQuery
+    until: int
+
+
+class TickRunner:
+    """Runs ticks of one engine.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    folder
+        Of the checkpoint.
+    cells
+        How many cells a stage has.
+    registry
+        Streams, relations and queries.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, cells: int, registry: Registry) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._registry = registry
+        self._grid = Grid.of(spark, cells)
+        self._owner = uuid.uuid4().hex
+        self.reports: Reports = {}
+        self.last: Reports = {}
+        self.titles: dict[tuple[str, int], str] = {}
+
+    def run(
+        self, manifest: Manifest, offers: Sequence[Offer], idle: Mapping[str, bool], *, ends: bool = False
+    ) -> Manifest:
+        """The manifest after a tick, committed."""
+        new = deepcopy(manifest)
+        new.tick += 1
+        self.last = {}
+        prefix = prefix_of(new.tick, uuid.uuid4().hex[:8])
+        self._shelve(new, offers, prefix)
+        advances = [each for each in self._due(new, idle, ends=ends) if each.query.error is None]
+        self._advance_all(new, advances, prefix)
+        self._close(new)
+        new.save(self._folder)
+        self._forget(manifest, new)
+        return new
+
+    def schema_of(self, query: ContinuousQuery) -> StructType:
+        """Columns of the answer; what does not fit together is found here, before anything runs."""
+        return self._answer(query, QueryState(""), FOREVER, "", {}, self._empty).schema
+
+    def _shelve(self, manifest: Manifest, offers: Sequence[Offer], prefix: str) -> None:
+        if not offers:
+            return
+        parts = []
+        for offer in offers:
+            stream, state = offer.stream, manifest.streams[offer.stream.name]
+            latest = FOREVER if stream.horizon is None else now() + stream.horizon
+            task = ShelveTask(stream.name, str(self._folder), prefix, state.closed, latest)
+            rows = offer.df.withColumn(TIME, F.unix_micros(F.col(f"`{stream.timestamp}`").cast("timestamp")))
+            parts.append(rows.mapInArrow(task, WRITTEN_SQL))
+            state.batch = offer.batch
+        for row in reduce(DataFrame.union, parts).collect():
+            state = manifest.streams[row["name"]]
+            if row["kind"] == "kept":
+                state.rows += row["rows"]
+                state.files.append(StoredFile(row["path"], row["rows"], row["first"], row["last"]))
+                state.newest = row["last"] if state.newest is None else max(state.newest, row["last"])
+            elif row["kind"] == "late":
+                state.late += row["rows"]
+            else:
+                state.unusable += row["rows"]
+
+    def _due(self, manifest: Manifest, idle: Mapping[str, bool], *, ends: bool) -> list[Advance]:
+        advances = []
+        newest = [state.newest for state in manifest.streams.values() if state.newest is not None]
+        for query in self._registry.queries.values():
+            names = scans(query.query.plan, "stream")
+            until = (max(newest) + 1 if newest else None) if ends else self._complete(manifest, names, idle)
+            if query.status == "running" and until is not None and until > manifest.queries[query.name].position:
+                advances.append(Advance(query, until))
+        return advances
+
+    def _complete(self, manifest: Manifest, names: Sequence[str], idle: Mapping[str, bool]) -> int | None:
+        streams = self._registry.streams
+        return complete_until(
+            {name: Progress(manifest.streams[name].newest, streams[name].skew, idle.get(name, False)) for name in names}
+        )
+
+    def _advance_all(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> None:
+        if not advances:
+            return
+        try:
+            self._advance(manifest, advances, prefix)
+        except Exception as error:
+            if len(advances) > 1:
+                for each in advances:
+                    self._advance_all(manifest, [each], prefix)
+                return
+            query = advances[0].query
+            query.error, query.status = error, "failed"
+            log.error("query %s failed and stands still: %s", query.name, error)
+
+    def _advance(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> None:
+        reports = self._spark.sparkContext.accumulator({}, ReportsParam())
+        parts = []
+        for each in advances:
+            state, name = manifest.queries[each.query.name], each.query.name
+            self._begin(manifest, each, state)
+            due = partial(self._rows, manifest, state.position, each.until)
+            answer = self._answer(each.query, state, each.until, prefix, reports, due)
+            parts.append(answer.mapInArrow(AnswerTask(name, str(self._folder), prefix), WRITTEN_SQL))
+        written = reduce(DataFrame.union, parts).collect()
+        for each in advances:
+            manifest.queries[each.query.name].position = each.until
+        for row in written:
+            manifest.queries[row["name"]].rows += row["rows"]
+        for (name, stage, cell), report in reports.value.items():
+            manifest.queries[name].logs.setdefault(stage, {})[cell] = report.log
+        self.reports.update(reports.value)
+        self.last.update(reports.value)
+
+    def _begin(self, manifest: Manifest, advance: Advance, state: QueryState) -> None:
+        """Time begins for a query with the first row of its streams."""
+        for name in scans(advance.query.query.plan, "stream"):
+            files = [file for file in manifest.streams[name].files if file.last >= state.position]
+            firsts = [max(file.first, state.position) for file in files]
+            if name not in state.origins and min(firsts, default=FOREVER) < advance.until:
+                state.origins[name] = min(firsts)
+
+    def _answer(
+        self,
+        query: ContinuousQuery,
+        state: QueryState,
+        until: int,
+        prefix: str,
+        reports: object,
+        due: Callable[[str], DataFrame],
+    ) -> DataFrame:
+        registry, name = self._registry, query.name
+        flows = TickFlows(
+            self._spark,
+            f"{self._owner}/{name}",
+            name,
+            prefix,
+            Tick(state.position, until),
+            state.origins,
+            due,
+            registry.relations,
+            {each.name: _order(each) for each in registry.streams.values()},
+            self._grid,
+            state.logs,
+            str(self._folder / "state"),
+            reports,  # type: ignore[arg-type]
+            lambda df, conditions: self._filtered(name, df, conditions),
+        )
+        answer = read(query.query, flows)
+        self.titles.update({(name, stage.number): stage.title for stage in flows.stages})
+        columns = zip(query.query.plan.columns, query.query.output, strict=True)
+        told = [F.col(f"`{unique}`").alias(shown) for unique, shown in columns]
+        op = [] if query.query.is_stream else [F.when(F.col(WEIGHT) > 0, "+").otherwise("-").alias(OP)]
+        return answer.select(*told, F.timestamp_micros(F.col(TIME)).alias(TS), *op)
+
+    def _filtered(self, query: str, df: DataFrame, conditions: Sequence[Scalar]) -> DataFrame:
+        assert self._registry.apply_filter is not None, "functions are registered with an engine"
+        return self._registry.apply_filter(query, df, conditions)
+
+    def _rows(self, manifest: Manifest, start: int, until: int, name: str) -> DataFrame:
+        """Rows of a stream whose time falls into the tick."""
+        files = [f.path for f in manifest.streams[name].files if f.last >= start and f.first < until]
+        if not files:
+            return self._empty(name)
+        stored = self._spark.read.schema(self._stored(name)).parquet(*(str(self._folder / path) for path in files))
+        return stored.where((F.col(TIME) >= start) & (F.col(TIME) < until))
+
+    def _empty(self, name: str) -> DataFrame:
+        return self._spark.createDataFrame([], self._stored(name))
+
+    def _stored(self, name: str) -> StructType:
+        return StructType([*self._registry.streams[name].df.schema.fields, StructField(TIME, LongType())])
+
+    def _close(self, manifest: Manifest) -> None:
+        """What queries have been told is closed, and what streams have promised not to show any more."""
+        for name, stream in self._registry.streams.items():
+            state = manifest.streams[name]
+            told = [
+                manifest.queries[each.name].position
+                for each in self._registry.queries.values()
+                if name in scans(each.query.plan, "stream")
+            ]
+            promised = [] if state.newest is None else [state.newest - stream.skew]
+            state.closed = max([state.closed, *told, *promised])
+
+    def _forget(self, old: Manifest, new: Manifest) -> None:
+        """Delete what no query and no history needs any more; forgotten files leave the next manifest."""
+        for name, stream in self._registry.streams.items():
+            state = new.streams[name]
+            waiting = [
+                new.queries[each.name].position
+                for each in self._registry.queries.values()
+                if name in scans(each.query.plan, "stream")
+            ]
+            needed = min([state.closed, *waiting]) - stream.keep
+            gone = [file for file in state.files if file.last < needed]
+            state.files = [file for file in state.files if file.last >= needed]
+            for file in gone:
+                (self._folder / file.path).unlink(missing_ok=True)
+        kept = _segments(new)
+        for path in _segments(old) - kept:
+            (self._folder / "state" / path).unlink(missing_ok=True)
+
+
+def _order(stream: StreamInput) -> tuple[str, ...]:
+    return (stream.sequence,) if stream.sequence else tuple(stream.df.columns)
+
+
+def _segments(manifest: Manifest) -> set[str]:
+    return {
+        segment.path
+        for query in manifest.queries.values()
+        for cells in query.logs.values()
+        for log_of_cell in cells.values()
+        for segment in log_of_cell
+    }
+
+
+__all__ = ["CellReport", "Offer", "Registry", "TickRunner"]

@@ -1,0 +1,316 @@
+"""A plan is read into flows and stages of a backend, from the leaves up.
+
+Rows of streams become elements at their windows (see `cells/base.py`), and the answer leaves as changes. Selection,
+projection and bag union need no state. The other operators are five stages: windows over rows, joins, groups,
+multiplicities, and changes; semi and anti joins are made of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Generic, Literal, TypeAlias
+
+import pyarrow as pa
+
+from anabranch.cells.aggregate import GroupBy
+from anabranch.cells.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
+from anabranch.cells.changes import Changes
+from anabranch.cells.contents import Contents
+from anabranch.cells.counting import Counting
+from anabranch.cells.join import MultiJoin
+from anabranch.cells.membership import Membership
+from anabranch.cells.row_window import RowWindow
+from anabranch.model.continuous import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Member,
+    Plan,
+    Project,
+    Query,
+    Scalar,
+    Scan,
+    SetOperation,
+    ToStream,
+    Window,
+    scans,
+    walk,
+)
+from anabranch.planning.rules import inserts_only, rewrite
+from anabranch.planning.stages import Backend, Feed, Flow, Items, Stage
+from anabranch.planning.types import aggregate_type, common_type, sql_name
+
+Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
+
+KEY = "_key"
+ORDER = "_order"
+ONE = Scalar("1L")
+TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
+CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
+
+
+def read(query: Query, backend: Backend[Flow]) -> Flow:
+    """The answer: the columns of the query's plan, with `_time` and `_weight` (1, or -1 for what leaves a relation)."""
+    return _Reader(backend).answer(rewrite(query.plan))
+
+
+class _Reader(Generic[Flow]):
+    """Numbers the stages of one plan while it is read."""
+
+    def __init__(self, backend: Backend[Flow]) -> None:
+        self._backend = backend
+        self._stages = 0
+        self._streams: tuple[str, ...] = ()
+
+    def answer(self, plan: Plan) -> Flow:
+        """The answer of a query, or of a query within a query, for which time begins with its own streams."""
+        outer, self._streams = self._streams, tuple(scans(plan, "stream"))
+        try:
+            return self._answer(plan)
+        finally:
+            self._streams = outer
+
+    def _answer(self, plan: Plan) -> Flow:
+        if not isinstance(plan, ToStream):
+            return self._changes(plan, "relation")
+        if plan.kind == "rstream":
+            return self._contents(plan.input)
+        if plan.kind == "istream" and inserts_only(plan.input):
+            inserted = self.elements(plan.input)
+            return self._backend.project(inserted, [*_same(plan.columns), (TIME, _column(START)), (WEIGHT, ONE)])
+        return self._changes(plan.input, plan.kind)
+
+    def elements(self, plan: Plan) -> Flow:
+        """The elements of a relation."""
+        match plan:
+            case Scan():
+                return self._backend.relation(plan)
+            case Window():
+                return self._window(plan)
+            case Filter():
+                return self._backend.filter(self.elements(plan.input), plan.conditions)
+            case Project():
+                return self._backend.project(self.elements(plan.input), [*plan.items, *_same(ELEMENT)])
+            case Join():
+                return self._join(plan)
+            case Member():
+                return self._member(plan)
+            case Aggregate():
+                return self._aggregate(plan)
+            case Distinct():
+                return self._counting("distinct", [self.elements(plan.input)], plan.columns)
+            case SetOperation():
+                return self._set_operation(plan)
+            case ToStream():
+                raise TypeError("a stream needs a window")  # the binder sees to it
+
+    def rows(self, plan: Plan, order: bool) -> Flow:
+        """The rows of a stream, with `_time`; where rows of a time have an order, with the columns that give it."""
+        match plan:
+            case Scan():
+                by = self._backend.order_of(plan.name) if order else ()
+                added = tuple((name, f"{ORDER}{place}") for place, name in enumerate(by))
+                return self._backend.stream(replace(plan, renamed=(*plan.renamed, *added)))
+            case Filter():
+                return self._backend.filter(self.rows(plan.input, order), plan.conditions)
+            case ToStream():
+                places = plan.columns if order else ()
+                more = [(f"{ORDER}{place}", _column(name)) for place, name in enumerate(places)]
+                return self._backend.project(self.answer(plan), [*_same((*plan.columns, TIME)), *more])
+            case _:
+                raise TypeError(f"{type(plan).__name__} is no stream")
+
+    def _window(self, plan: Window) -> Flow:
+        if plan.rows is not None:
+            flow = self._row_window(plan, plan.rows)
+        else:
+            end = Scalar(str(FOREVER) + "L") if plan.span is None else Scalar(f"{TIME} + {plan.span + 1}L", (TIME,))
+            bounds = [(START, _column(TIME)), (END, end), (WEIGHT, ONE)]
+            flow = self._backend.project(self.rows(plan.input, False), [*_same(plan.columns), *bounds])
+        return flow if plan.slide is None else self._sliding(flow, plan.columns, plan.slide)
+
+    def _row_window(self, plan: Window, rows: int) -> Flow:
+        flow = self.rows(plan.input, True)
+        schema = self._backend.schema(flow)
+        order = tuple(name for name in schema.names if name.startswith(ORDER))
+        make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
+        feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
+        window = self._stage("window of rows", make, [feed], [flow], _fields(schema, (*plan.columns, *order), TIMES))
+        return self._backend.project(window, _same((*plan.columns, *ELEMENT)))
+
+    def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
+        """What enters or leaves does so at the next multiple of the slide; what is gone by then never shows."""
+        ends = Scalar(f"CASE WHEN {END} = {FOREVER}L THEN {END} ELSE {_next_multiple(END, slide)} END", (END,))
+        items = [*_same(columns), (START, Scalar(_next_multiple(START, slide), (START,))), (END, ends)]
+        moved = self._backend.project(flow, [*items, (WEIGHT, _column(WEIGHT))])
+        return self._backend.filter(moved, [Scalar(f"{START} < {END}", (START, END))])
+
+    def _join(self, plan: Join) -> Flow:
+        columns = [each.columns for each in plan.inputs]
+        flows = self._comparable([self.elements(each) for each in plan.inputs], columns, plan.keys)
+        flows = [self._known(flow, number, plan.keys) for number, flow in enumerate(flows)]
+        feeds = _feeds(columns, plan.keys)
+        fields = [
+            self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
+        ]
+        make = partial(MultiJoin, len(flows), plan.keys)
+        return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]))
+
+    def _member(self, plan: Member) -> Flow:
+        """Rows are joined with the distinct keys of the other side."""
+        there_is = [(f"{right}_{place}", _column(right)) for place, (_, right) in enumerate(plan.pairs)]
+        items = tuple(there_is) or (("_one", ONE),)
+        there = self._counting("distinct", [self.elements(Project(plan.other, items))], [name for name, _ in items])
+        keys: Keys = tuple(((0, left), (1, name)) for (left, _), (name, _) in zip(plan.pairs, items, strict=False))
+        columns = [plan.columns, tuple(name for name, _ in items)]
+        flows = self._comparable([self.elements(plan.input), there], columns, keys)
+        flows[1] = self._known(flows[1], 1, keys)
+        make = partial(Membership, plan.columns, keys, plan.negated)
+        output = _fields(self._backend.schema(flows[0]), plan.columns, TIMES)
+        return self._stage("anti join" if plan.negated else "semi join", make, _feeds(columns, keys), flows, output)
+
+    def _comparable(self, flows: Sequence[Flow], columns: Sequence[Sequence[str]], keys: Keys) -> list[Flow]:
+        """Key columns of one class get one type: hash codes of 1 and 1.0 differ."""
+        casts: list[dict[str, pa.DataType]] = [{} for _ in flows]
+        for key in keys:
+            kinds = [self._backend.schema(flows[number]).field(name).type for number, name in key]
+            common = kinds[0]
+            for (_, name), kind in zip(key, kinds, strict=True):
+                common = common_type(common, kind, f"the join of {key[0][1]} and {name}")
+            for (number, name), kind in zip(key, kinds, strict=True):
+                casts[number] |= {name: common} if kind != common else {}
+        return [
+            self._backend.project(flow, _cast((*names, *ELEMENT), cast)) if cast else flow
+            for flow, names, cast in zip(flows, columns, casts, strict=True)
+        ]
+
+    def _known(self, flow: Flow, number: int, keys: Keys) -> Flow:
+        """Without the rows whose keys are NULL: they agree with nothing."""
+        known = [Scalar(f"`{name}` IS NOT NULL", (name,)) for key in keys for i, name in key if i == number]
+        return self._backend.filter(flow, known) if known else flow
+
+    def _aggregate(self, plan: Aggregate) -> Flow:
+        flow = self.elements(plan.input)
+        schema = self._backend.schema(flow)
+        kinds = [
+            pa.field(each.name, aggregate_type(each, schema.field(each.argument).type if each.argument else None))
+            for each in plan.aggregations
+        ]
+        grouped = pa.schema([*(schema.field(name) for name in plan.keys), *kinds])
+        feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
+        make = partial(GroupBy, plan.keys, plan.aggregations, grouped)
+        return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]))
+
+    def _set_operation(self, plan: SetOperation) -> Flow:
+        flows = [self.elements(each) for each in plan.inputs]
+        names = [each.columns for each in plan.inputs]
+        kinds = [
+            [self._backend.schema(flow).field(name).type for name in each]
+            for flow, each in zip(flows, names, strict=True)
+        ]
+        common = kinds[0]
+        for other in kinds[1:]:
+            common = [
+                common_type(a, b, f"{plan.kind} of {name}")
+                for a, b, name in zip(common, other, plan.columns, strict=True)
+            ]
+        alike = [
+            self._backend.project(flow, [*_renamed(each, plan.columns, kind, common), *_same(ELEMENT)])
+            for flow, each, kind in zip(flows, names, kinds, strict=True)
+        ]
+        if plan.kind == "union":
+            union = self._backend.union(alike)
+            return union if plan.all else self._counting("distinct", [union], plan.columns)
+        return self._counting(f"{plan.kind} all" if plan.all else plan.kind, alike, plan.columns)
+
+    def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str]) -> Flow:
+        feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
+        output = _fields(self._backend.schema(flows[0]), columns, TIMES)
+        return self._stage(rule, partial(Counting, len(flows), rule), feeds, flows, output)
+
+    def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
+        return self._by_row(plan, kind, partial(Changes, kind))
+
+    def _contents(self, plan: Plan) -> Flow:
+        slides = {node.slide for node in walk(plan) if isinstance(node, Window) and node.slide is not None}
+        if slides:
+            return self._by_row(plan, "Rstream", Contents, slides=tuple(sorted(slides)))
+        return self._by_row(plan, "Rstream", Contents, instants=tuple(scans(plan, "stream")))
+
+    def _by_row(
+        self,
+        plan: Plan,
+        title: str,
+        make: Callable[[], Operator],
+        instants: tuple[str, ...] = (),
+        slides: tuple[int, ...] = (),
+    ) -> Flow:
+        flow, columns = self.elements(plan), plan.columns
+        output = _fields(self._backend.schema(flow), columns, CHANGED)
+        feeds = (Feed(((KEY, columns),), (columns,)),)
+        self._stages += 1
+        stage = Stage(self._stages, title, make, feeds, output, self._streams, instants, slides)
+        return self._backend.stage(stage, [flow])
+
+    def _stage(
+        self, title: str, make: Callable[[], Operator], feeds: Sequence[Feed], flows: Sequence[Flow], output: pa.Schema
+    ) -> Flow:
+        self._stages += 1
+        return self._backend.stage(Stage(self._stages, title, make, tuple(feeds), output, self._streams), flows)
+
+
+def _feeds(columns: Sequence[Sequence[str]], keys: Keys) -> list[Feed]:
+    grid = _grid(columns, keys)
+    return [
+        Feed(
+            tuple((f"{KEY}{j}", (name,)) for j, key in enumerate(keys) for i, name in key if i == number),
+            tuple(dimension.get(number) for dimension in grid),
+        )
+        for number in range(len(columns))
+    ]
+
+
+def _grid(columns: Sequence[Sequence[str]], keys: Keys) -> list[dict[int, tuple[str, ...]]]:
+    """Dimensions of the grid of cells: per input the columns that choose the place in it.
+
+    One class of keys that all inputs have is enough. Otherwise the two classes that most inputs have span a grid, and
+    an input that lacks one goes to all places along it. Without keys the first input is spread, others are copied.
+    """
+    each: list[dict[int, tuple[str, ...]]] = [{number: (name,) for number, name in key} for key in keys]
+    classes = sorted(each, key=len, reverse=True)
+    if not classes:
+        return [{0: tuple(columns[0])}]
+    return classes[:1] if len(classes[0]) == len(columns) else classes[:2]
+
+
+def _column(name: str) -> Scalar:
+    return Scalar(f"`{name}`", (name,))
+
+
+def _same(names: Sequence[str]) -> list[tuple[str, Scalar]]:
+    return [(name, _column(name)) for name in names]
+
+
+def _cast(names: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Items:
+    return _renamed(names, names, [None] * len(names), [kinds.get(name) for name in names])
+
+
+def _renamed(
+    names: Sequence[str], new: Sequence[str], kinds: Sequence[pa.DataType], wanted: Sequence[pa.DataType]
+) -> list[tuple[str, Scalar]]:
+    return [
+        (to, _column(name) if kind == want else Scalar(f"CAST(`{name}` AS {sql_name(want)})", (name,)))
+        for name, to, kind, want in zip(names, new, kinds, wanted, strict=True)
+    ]
+
+
+def _fields(schema: pa.Schema, names: Sequence[str], more: pa.Schema) -> pa.Schema:
+    return pa.schema([*(schema.field(name) for name in names), *more])
+
+
+def _next_multiple(name: str, step: int) -> str:
+    """Rounded up, in integers, also before 1970."""
+    return f"{name} + ((-{name}) % {step}L + {step}L) % {step}L"

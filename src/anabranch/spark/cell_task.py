@@ -1,0 +1,140 @@
+"""A stage in a worker: the rows of one cell meet the operator that holds the cell's state.
+
+A worker keeps the states that it has seen. Which worker gets which cell is up to Spark: one that is behind reads what
+it has missed from the log, and a state that took part in a tick that was never committed is not the prefix of any log
+and starts anew.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from anabranch.cells.base import TIME, Tick
+from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
+from anabranch.planning.stages import Stage
+
+CELL = "_cell"
+MARKER = -1
+INSTANT = -2
+HELD_STATES = 64
+_held: OrderedDict[tuple[str, int, int], CellState] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class CellReport:
+    """What a stage did in one cell in one tick."""
+
+    log: tuple[Segment, ...]
+    rows_in: int
+    rows_out: int
+    held_rows: int
+    held_bytes: int
+    seconds: float
+
+
+Reports = dict[tuple[str, int, int], CellReport]
+"""By query, number of the stage, and cell."""
+
+
+class ReportsParam(AccumulatorParam[Any]):
+    """Reports of tasks; a repeated task replaces its report."""
+
+    def zero(self, value: Any) -> Any:
+        """Nothing."""
+        return {}
+
+    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
+        """Both."""
+        value1.update(value2)
+        return value1
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """The function of a stage that Spark runs over each cell.
+
+    Parameters
+    ----------
+    owner
+        What tells this engine's query from others in the same worker.
+    query
+        Name of the query.
+    stage
+        The operator and its output.
+    columns
+        Per input the columns that the operator wants.
+    schema
+        All columns that arrive, but the cell's number.
+    tick
+        The step in time, with the origin of this stage.
+    logs
+        The state of every cell so far.
+    folder
+        Where segments are.
+    attempt
+        Part of the names of what is written.
+    reports
+        Takes the report.
+    """
+
+    owner: str
+    query: str
+    stage: Stage
+    columns: tuple[tuple[str, ...], ...]
+    schema: pa.Schema
+    tick: Tick
+    logs: Mapping[int, tuple[Segment, ...]]
+    folder: str
+    attempt: str
+    reports: Accumulator[Any]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Advance the cell by a tick."""
+        arrived = list(batches)
+        if not arrived:
+            return
+        table = pa.Table.from_batches(arrived)
+        cell = int(table[CELL][0].as_py())
+        tick = self._instants(table)
+        kept = pc.greater_equal(table[INPUT], 0)
+        rows = table.filter(kept).select(self.schema.names).cast(self.schema)
+        yield from self._advance(cell, rows, tick).to_batches()
+
+    def _instants(self, table: pa.Table) -> Tick:
+        if self.stage.instants:
+            times = table.filter(pc.equal(table[INPUT], INSTANT))[TIME]
+            return replace(self.tick, instants=np.unique(times.to_numpy()))
+        if self.stage.slides and self.tick.origin is not None:
+            first, until = max(self.tick.start, self.tick.origin), self.tick.until
+            steps = [np.arange(first + -first % step, until, step, dtype=np.int64) for step in self.stage.slides]
+            return replace(self.tick, instants=np.unique(np.concatenate(steps)))
+        return self.tick
+
+    def _advance(self, cell: int, rows: pa.Table, tick: Tick) -> pa.Table:
+        began = time.perf_counter()
+        key, log, folder = (self.owner, self.stage.number, cell), self.logs.get(cell, ()), Path(self.folder)
+        # Taken out while it changes: a task that fails half-way leaves nothing behind.
+        state = _held.pop(key, None) or CellState(self.stage.make, self.columns, self.schema)
+        state.catch_up(log, folder, tick)
+        out = state.advance(rows, tick)
+        path = f"{self.query}/{self.stage.number}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
+        new = next_segment(state, log, rows, tick, path, folder)
+        state.logged(new)
+        _held[key] = state
+        if len(_held) > HELD_STATES:
+            _held.popitem(last=False)
+        held, seconds = state.operator, time.perf_counter() - began
+        report = CellReport(tuple(new), rows.num_rows, out.num_rows, held.held_rows, held.held_bytes, seconds)
+        self.reports.add({(self.query, self.stage.number, cell): report})
+        return out.select(self.stage.output.names).cast(self.stage.output)

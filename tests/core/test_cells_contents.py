@@ -1,0 +1,111 @@
+"""Contents against the definition: all of R(t) at the instants that are asked for."""
+
+import pickle
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from anabranch.cells import arrangement
+from anabranch.cells.base import EVER, FOREVER, Tick
+from anabranch.cells.contents import Contents
+
+LAST = 14
+COLUMNS = {"n": pa.int64(), "s": pa.string(), "l": pa.list_(pa.string())}
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(params=[False, True])
+def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param:
+        monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
+        monkeypatch.setattr(arrangement, "SETTLE_SHARE", 0.0)
+        monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+
+
+def draw(rng: np.random.Generator, size: int) -> list[Row]:
+    """Elements, some of which are taken back, from some instant on or for a while."""
+    rows: list[Row] = []
+    for _ in range(size):
+        start = int(rng.choice([EVER, *range(LAST)]))
+        end = int(rng.choice([max(start, 0) + int(rng.integers(0, 9)), FOREVER]))
+        row: Row = {"n": [0, 1, None][rng.integers(3)], "s": ["a", None][rng.integers(2)]}
+        row |= {"l": [None, [], ["a", None]][rng.integers(3)]}
+        weight = int(rng.integers(1, 3))
+        rows.append(row | {"_start": start, "_end": end, "_weight": weight})
+        if rng.random() < 0.6 and start < (later := int(rng.integers(0, LAST))) < end:
+            until = min(end, later + int(rng.integers(1, 4))) if rng.random() < 0.3 else end
+            rows.append(row | {"_start": later, "_end": until, "_weight": -weight})
+    return rows
+
+
+def to_table(rows: list[Row], codes: int) -> pa.Table:
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in COLUMNS.items()}
+    keys = [sum(map(ord, repr([row[name] for name in COLUMNS]))) * 7919 % codes for row in rows]
+    numbers = {name: [row[name] for row in rows] for name in ("_start", "_end", "_weight")} | {"_key": keys}
+    return pa.table(columns | {name: pa.array(values, pa.int64()) for name, values in numbers.items()})
+
+
+def values(row: Row) -> str:
+    return repr([row[name] for name in COLUMNS])
+
+
+def expected(rows: list[Row], instants: list[int]) -> Counter[tuple[int, str]]:
+    found: Counter[tuple[int, str]] = Counter()
+    for t in instants:
+        for row in rows:
+            if row["_start"] <= t < row["_end"]:
+                found[t, values(row)] += row["_weight"]
+    return +found
+
+
+def run(
+    rows: list[Row], instants: list[int], cuts: list[int], codes: int, swap: int | None
+) -> Counter[tuple[int, str]]:
+    operator = pickle.loads(pickle.dumps(Contents()))
+    found: Counter[tuple[int, str]] = Counter()
+    for number, (start, until) in enumerate(pairwise([0, *cuts, LAST])):
+        due = to_table([row for row in rows if start <= max(row["_start"], 0) < until], codes)
+        asked = np.array([t for t in instants if start <= t < until], dtype=np.int64)
+        result = operator.advance([due], Tick(start, until, 0, asked)).to_pylist()
+        assert all(row["_weight"] == 1 for row in result)
+        found.update((row["_time"], values(row)) for row in result)
+        if number == swap:
+            state = operator.snapshot()
+            operator = Contents()
+            operator.restore(state)
+    return found
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("seed", range(12))
+def test_any_cut_gives_the_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = draw(rng, int(rng.integers(0, 50)))
+    instants = sorted(rng.choice(LAST, int(rng.integers(0, LAST)), replace=False).tolist())
+    want = expected(rows, instants)
+    for codes in (2, 10**9):
+        cuts = sorted(rng.choice(np.arange(1, LAST), int(rng.integers(0, 8)), replace=False).tolist())
+        for swap in (None, len(cuts) // 2):
+            assert run(rows, instants, cuts, codes, swap) == want
+
+
+@pytest.mark.parametrize("absorbed", [False, True])
+def test_state_is_bounded(absorbed: bool) -> None:
+    operator, one = Contents(), np.ones(10, np.int64)
+    for t in range(300):
+        n = np.arange(t * 10, t * 10 + 10)
+        come = {"_start": t * one, "_end": FOREVER * one, "_weight": one, "_key": n}
+        gone = come | {"_weight": -one, "_key": n - 30}
+        new = [pa.table({"n": n} | come), pa.table({"n": n - 30} | gone).slice(0, 10 * (t >= 3))]
+        tick = Tick(t, t + 1, 0, np.array([t]))
+        if absorbed and t % 7:
+            operator.absorb([pa.concat_tables(new)], tick)
+        else:
+            assert operator.advance([pa.concat_tables(new)], tick).num_rows == 10 * (min(t, 2) + 1)
+        assert operator.held_rows <= 150
+    assert operator.held_bytes < 15_000

@@ -1,0 +1,172 @@
+"""Errors in queries say what, where, and what to do about it."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from anabranch.cql import Catalog, CQLError, FunctionInfo, bind, parse
+from anabranch.errors import QueryError
+
+CATALOG = Catalog(
+    streams={"s1": ("k", "a"), "s2": ("k", "b")},
+    relations={"r": ("k", "label")},
+    views={"loop": "Select k From loop", "broken": "Select\n  kk\nFrom s1"},
+    functions={"luck": FunctionInfo("luck", deterministic=False), "upper": FunctionInfo("upper")},
+)
+
+
+def error(text: str) -> CQLError:
+    with pytest.raises(CQLError) as caught:
+        bind(text, CATALOG, "q")
+    return caught.value
+
+
+def test_an_unknown_column_is_shown_and_one_is_suggested() -> None:
+    assert str(error("Select kk From s1")) == (
+        "unknown column 'kk' at line 1, column 8\n"
+        "  Select kk From s1\n"
+        "         ^^\n"
+        "  hint: did you mean 'k'? The columns are: k, a"
+    )
+
+
+def test_an_unknown_stream_is_shown_and_names_are_suggested() -> None:
+    assert str(error("Select k\nFrom s9")) == (
+        "unknown stream or relation 's9' at line 2, column 6\n"
+        "  From s9\n"
+        "       ^^\n"
+        "  hint: did you mean 's2'? The names are: s1, s2, r, loop, broken"
+    )
+
+
+def test_a_misspelt_keyword_is_shown() -> None:
+    assert str(error("Select k Frm s1")) == (
+        "unexpected 'Frm' at line 1, column 10\n  Select k Frm s1\n           ^^^\n  hint: did you mean 'From'?"
+    )
+
+
+def test_a_wrong_number_of_rows_is_shown() -> None:
+    assert str(error("Select k From s1 [Rows -3]")) == (
+        "Rows needs a whole number above zero at line 1, column 24\n"
+        "  Select k From s1 [Rows -3]\n"
+        "                         ^\n"
+        "  hint: as in [Rows 100]"
+    )
+
+
+def test_a_window_on_a_relation_is_refused() -> None:
+    assert str(error("Select s1.k From s1, r [Rows 3]")) == (
+        "a window on a relation: windows are for streams at line 1, column 24\n"
+        "  Select s1.k From s1, r [Rows 3]\n"
+        "                         ^^^^^^^^\n"
+        "  hint: leave the window out, or make a stream of it with Istream, Dstream or Rstream"
+    )
+
+
+def test_a_problem_in_a_view_shows_the_text_of_the_view() -> None:
+    assert (error("Select * From s1, broken").line, error("Select * From s1, broken").column) == (2, 3)
+
+
+def test_a_problem_in_a_script_counts_its_lines() -> None:
+    statement = parse("Show Streams;\nSelect k\nFrom s1 Where aa > 3")[1]
+    with pytest.raises(CQLError, match="line 3, column 15"):
+        bind(statement.ast, CATALOG, "q")  # type: ignore[union-attr]
+
+
+def test_an_error_is_a_query_error_and_survives_pickling() -> None:
+    found = error("Select kk From s1")
+    assert isinstance(found, QueryError)
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Selct k From s1", "did you mean 'Select'?"),
+        ("Select k From s1 Where a > 3 Grup By k", "did you mean 'Group'?"),
+        ("Select k From s1 Where", "something is missing"),
+        ("Select (k From s1", "a closing parenthesis"),
+        ("Select 'k From s1", "close every quote"),
+        ("Select x.k From s1", "'x' does not stand in From"),
+        ("Select s1.kk From s1", "unknown column 'kk' of 's1'"),
+        ("Select x.* From s1", "'x' does not stand in From"),
+        ("Select k From s1, s2", "write one of s1.k, s2.k"),
+        ("Select a.k From s1 a, s2 a", "'a' stands in From twice"),
+        ("Select k From db.s1", "names of streams and relations have one part"),
+        ("Select k From s1 [Partition By kk Rows 3]", "unknown column 'kk' in Partition By"),
+        ("Select k From (Select k From s1 [Now]) [Rows 3]", "a window on a relation"),
+        ("Select k From loop", "the view 'loop' reads itself"),
+        ("Select k From r", "no stream in the query"),
+        ("Select 1", "a query without From has no stream"),
+    ],
+)
+def test_names_and_texts_that_mean_nothing_are_refused(text: str, words: str) -> None:
+    assert words in str(error(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Select k From s1 Order By k", "Order By is not supported"),
+        ("Select k From s1 Limit 3", "a relation has no order"),
+        ("Select Sum(a) Over (Order By k) From s1", "functions with Over are not supported"),
+        ("With Recursive x As (Select k From s1) Select * From x", "With Recursive is not supported"),
+        ("Select s1.k From s1 Left Join s2 On s1.k = s2.k", "Left Join is not supported"),
+        ("Select s1.k From s1 Right Outer Join s2 On s1.k = s2.k", "Right Outer Join is not supported"),
+        ("Select s1.k From s1 Full Join s2 On s1.k = s2.k", "Full Join is not supported"),
+        ("Select s1.k From s1 Natural Join s2", "name the columns with Using"),
+        ("Select k From s1 Left Anti Join s2 On s1.k = s2.k", "use Not Exists"),
+        ("Select x From Values (1) As t(x)", "this cannot stand in From"),
+        ("Select * Except (k) From s1", "* with Except or Replace is not supported"),
+        ("Select rand() From s1", "rand() is not deterministic"),
+        ("Select k From s1 Where a > now()", "now() is not deterministic"),
+        ("Select current_timestamp From s1", "current_timestamp() is not deterministic"),
+        ("Select uuid() From s1", "uuid() is not deterministic"),
+        ("Select luck(a) From s1", "luck() is not deterministic"),
+        ("Select upper(a) From s1", "has the name of a built-in one"),
+        ("Select explode(a) From s1", "yields several rows"),
+        ("Select k From s1 Union Select k, b From s2", "Union of 1 and 2 columns"),
+        ("Select Istream(k) From s1 Union Select k From s2", "one side is a stream"),
+    ],
+)
+def test_what_a_relation_cannot_do_is_refused(text: str, words: str) -> None:
+    assert words in str(error(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Select k, Count(*) From s1", "column 'k' is neither grouped nor aggregated"),
+        ("Select k From s1 Group By a", "add k to Group By"),
+        ("Select Median(a) From s1", "the aggregate 'median' is not supported"),
+        ("Select collect_list(a) From s1", "there are count, count_if, sum"),
+        ("Select Count(Distinct a, k) From s1", "count takes one argument"),
+        ("Select approx_percentile(a, 90) From s1", "a quantile needs one number from 0 to 1"),
+        ("Select Sum(Count(*)) From s1", "an aggregate inside an aggregate"),
+        ("Select k From s1 Where Count(*) > 1", "use Having"),
+        ("Select k From s1 Group By Rollup(k)", "Group By takes columns and expressions only"),
+        ("Select k From s1 Group By 2", "Group By 2 is no place"),
+    ],
+)
+def test_a_wrong_aggregation_is_refused(text: str, words: str) -> None:
+    assert words in str(error(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Select k From s1 Where k In (Select k From s2) Or a = 1", "a query cannot stand here"),
+        ("Select k From s1 Where k In (Select k, b From s2)", "In compares 1 values with 2 columns"),
+        ("Select k From s1 Where (k, a) Not In (Select k, b From s2)", "use Not Exists"),
+        ("Select k From s1 Where k In (Select Istream(k) From s2)", "this is a stream"),
+        ("Select k From s1 Where Exists (Select 1 From s2 Where s2.k > s1.k)", "by = only"),
+        ("Select k From s1 Where Exists (Select Count(*) From s2 Where s2.k = s1.k)", "use a join"),
+        ("Select k From s1 Where a = (Select b From s2)", "this query is not a single value"),
+        ("Select k From s1 Where a = (Select Max(b) From s2 Group By k)", "this query is not a single value"),
+        ("Select k From s1 Where Exists (Select s1.a From s2)", "a column of the outer query cannot be used here"),
+    ],
+)
+def test_a_wrong_inner_query_is_refused(text: str, words: str) -> None:
+    assert words in str(error(text))

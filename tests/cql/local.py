@@ -1,0 +1,242 @@
+"""The engine without Spark: the same plans, stages, cells and logs, over Arrow tables; DuckDB evaluates expressions."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import sqlglot
+
+from anabranch.cells.base import EVER, FOREVER, TIME, WEIGHT, Tick
+from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
+from anabranch.model.continuous import Query, Scalar, Scan, scans
+from anabranch.planning.reading import read
+from anabranch.planning.stages import Feed, Items, Stage, first
+from cql.oracle import normalised
+from cql.streams import Case, Relation, Row, Stream
+
+TYPES = {"bigint": pa.int64(), "string": pa.string()}
+SEQUENCE = "_sequence"
+
+_duckdb = duckdb.connect(config={"threads": 1})
+
+
+@cache
+def translated(sql: str) -> str:
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]
+
+
+def run(sql: str, flow: pa.Table) -> pa.Table:
+    _duckdb.register("flow", flow)
+    return _duckdb.sql(sql).to_arrow_table()
+
+
+@dataclass
+class Cells:
+    """States of all cells, with or without a log."""
+
+    count: int
+    few_codes: bool = False
+    folder: Path | None = None
+    states: dict[tuple[int, int], CellState] = field(default_factory=dict)
+    logs: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
+
+    def restart(self) -> None:
+        """All memory is lost; only logs stay."""
+        assert self.folder is not None
+        self.states.clear()
+
+    def advance(
+        self, stage: Stage, cell: int, columns: Sequence[Sequence[str]], table: pa.Table, tick: Tick
+    ) -> pa.Table:
+        key = (stage.number, cell)
+        state = self.states.setdefault(key, CellState(stage.make, columns, table.schema))
+        log = self.logs.get(key, [])
+        if self.folder is not None:
+            state.catch_up(log, self.folder, tick)
+        out = state.advance(table, tick)
+        if self.folder is not None:
+            path = f"{stage.number}-{cell}-{uuid.uuid4().hex}"
+            self.logs[key] = next_segment(state, log, table, tick, path, self.folder)
+            state.logged(self.logs[key])
+        return out.select(stage.output.names).cast(stage.output)
+
+
+@dataclass
+class LocalFlows:
+    """The backend of one tick."""
+
+    tick: Tick
+    origins: Mapping[str, int]
+    due: Mapping[str, pa.Table]
+    relations: Mapping[str, pa.Table]
+    sequenced: Mapping[str, bool]
+    cells: Cells
+
+    def stream(self, scan: Scan) -> pa.Table:
+        table = self.due[scan.name]
+        return pa.table({**{name: table[source] for source, name in scan.renamed}, TIME: table[TIME]})
+
+    def order_of(self, stream: str) -> tuple[str, ...]:
+        columns = [name for name in self.due[stream].column_names if name not in (TIME, SEQUENCE)]
+        return (SEQUENCE,) if self.sequenced[stream] else tuple(columns)
+
+    def relation(self, scan: Scan) -> pa.Table:
+        table = self.relations[scan.name]
+        table = table if self.tick.start == EVER else table.slice(0, 0)
+        bounds = {
+            name: pa.array(np.full(len(table), value))
+            for name, value in (("_start", EVER), ("_end", FOREVER), (WEIGHT, 1))
+        }
+        return pa.table({name: table[source] for source, name in scan.renamed} | bounds)
+
+    def schema(self, flow: pa.Table) -> pa.Schema:
+        return flow.schema
+
+    def filter(self, flow: pa.Table, conditions: Sequence[Scalar]) -> pa.Table:
+        wanted = " AND ".join(f"({translated(each.sql)})" for each in conditions)
+        return run(f"SELECT * FROM flow WHERE {wanted}", flow)
+
+    def project(self, flow: pa.Table, items: Items) -> pa.Table:
+        if all(each.sql == f"`{name}`" for _, each in items for name in each.columns[:1] or [""]):
+            return pa.table({name: flow[each.columns[0]] for name, each in items})
+        listed = ", ".join(f'{translated(each.sql)} AS "{name}"' for name, each in items)
+        return run(f"SELECT {listed} FROM flow", flow)
+
+    def union(self, flows: Sequence[pa.Table]) -> pa.Table:
+        return pa.concat_tables([flow.select(flows[0].column_names).cast(flows[0].schema) for flow in flows])
+
+    def instants(self, streams: Sequence[str]) -> pa.Table:
+        return pa.concat_tables([self.due[name].select([TIME]) for name in streams])
+
+    def stage(self, stage: Stage, flows: Sequence[pa.Table]) -> pa.Table:
+        count = 1 if stage.single else self.cells.count
+        coded = [self._coded(flow, feed) for flow, feed in zip(flows, stage.feeds, strict=True)]
+        columns = [flow.column_names for flow in coded]
+        tick = replace(self._with_instants(stage), origin=first(self.origins, stage.streams))
+        out = []
+        for cell in range(count):
+            parts = [
+                _numbered(flow.filter(pa.array(self._here(flow, feed, cell, count))), number)
+                for number, (flow, feed) in enumerate(zip(coded, stage.feeds, strict=True))
+            ]
+            table = pa.concat_tables(parts, promote_options="default")
+            out.append(self.cells.advance(stage, cell, columns, table, tick))
+        return pa.concat_tables(out)
+
+    def _with_instants(self, stage: Stage) -> Tick:
+        if stage.instants:
+            return replace(self.tick, instants=np.unique(self.instants(stage.instants)[TIME].to_numpy()))
+        origin = first(self.origins, stage.streams)
+        if stage.slides and origin is not None:
+            begin = max(self.tick.start, origin)
+            steps = [np.arange(begin + -begin % step, self.tick.until, step) for step in stage.slides]
+            return replace(self.tick, instants=np.unique(np.concatenate(steps)))
+        return self.tick
+
+    def _coded(self, flow: pa.Table, feed: Feed) -> pa.Table:
+        for name, columns in feed.codes:
+            flow = flow.append_column(name, pa.array(self._codes(flow, columns)))
+        return flow
+
+    def _codes(self, flow: pa.Table, columns: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        if not columns or not len(flow):
+            return np.zeros(len(flow), np.int64)
+        codes = np.array([hash(tuple(row.values())) for row in flow.select(list(columns)).to_pylist()])
+        return codes % 3 if self.cells.few_codes else codes
+
+    def _here(self, flow: pa.Table, feed: Feed, cell: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        here = np.ones(len(flow), np.bool_)
+        if count == 1:
+            return here
+        sizes = [count] if len(feed.routes) == 1 else ([2, 2] if count == 4 else [count, 1])
+        for place, size, columns in zip(np.unravel_index(cell, sizes), sizes, feed.routes, strict=True):
+            if columns:
+                here &= self._codes(flow, columns) % size == place
+        return here
+
+
+def _numbered(flow: pa.Table, number: int) -> pa.Table:
+    return flow.append_column(INPUT, pa.array(np.full(len(flow), number, np.int32)))
+
+
+class LocalEngine:
+    """Runs one query over the arrivals of a case.
+
+    Parameters
+    ----------
+    case
+        Streams, relations, how rows arrive.
+    query
+        Bound.
+    folder
+        For logs; with it all memory is lost between ticks now and then.
+    """
+
+    def __init__(self, case: Case, query: Query, folder: Path | None = None, few_codes: bool = False) -> None:
+        self._query = query
+        self._streams = {stream.name: stream for stream in case.streams}
+        self._relations = {relation.name: _relation(relation) for relation in case.relations}
+        self._cells = Cells(case.cuts.cells, few_codes, folder)
+        self._batches = case.cuts.batches
+        self._inputs = scans(query.plan, "stream")
+        self._position = EVER
+        self._arrived: dict[str, list[Row]] = {name: [] for name in self._streams}
+
+    def answer(self) -> Counter[Row]:
+        """The bag of (row..., time, weight)."""
+        out: Counter[Row] = Counter()
+        left = {name: list(stream.arrived) for name, stream in self._streams.items()}
+        for tick in range(max(len(batches) for batches in self._batches.values())):
+            for name, batches in self._batches.items():
+                for _ in range(batches[tick]):
+                    self._arrived[name].append(left[name].pop(0))
+            out += self._advance(self._watermark())
+            if self._cells.folder is not None and tick % 2:
+                self._cells.restart()
+        ends = max((row[1] for name in self._inputs for row in self._arrived[name]), default=None)
+        return out + self._advance(None if ends is None else ends + 1)
+
+    def _watermark(self) -> int | None:
+        shown: list[int | None] = [max((row[1] for row in self._arrived[name]), default=None) for name in self._inputs]
+        if any(each is None for each in shown):
+            return None
+        return min(
+            each - self._streams[name].skew for each, name in zip(shown, self._inputs, strict=True) if each is not None
+        )
+
+    def _advance(self, until: int | None) -> Counter[Row]:
+        if until is None or until <= self._position:
+            return Counter()
+        due = {
+            name: _table(self._streams[name], [r for r in rows if self._position <= r[1] < until])
+            for name, rows in self._arrived.items()
+        }
+        seen = {name: [row[1] for row in rows if row[1] < until] for name, rows in self._arrived.items()}
+        origins = {name: min(times) for name, times in seen.items() if times}
+        sequenced = {name: stream.sequenced for name, stream in self._streams.items()}
+        flows = LocalFlows(Tick(self._position, until), origins, due, self._relations, sequenced, self._cells)
+        told = read(self._query, flows).select([*self._query.plan.columns, TIME, WEIGHT])
+        self._position = until
+        return Counter(normalised(row.values()) for row in told.to_pylist())
+
+
+def _table(stream: Stream, rows: Sequence[Row]) -> pa.Table:
+    names = [(SEQUENCE, pa.int64()), (TIME, pa.int64()), *((name, TYPES[its]) for name, its in stream.columns)]
+    return pa.table({name: pa.array([row[i] for row in rows], its) for i, (name, its) in enumerate(names)})
+
+
+def _relation(relation: Relation) -> pa.Table:
+    return pa.table(
+        {
+            name: pa.array([row[i] for row in relation.rows], TYPES[its])
+            for i, (name, its) in enumerate(relation.columns)
+        }
+    )
