@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
@@ -65,6 +65,14 @@ def cases(draw: st.DrawFn) -> Case:
 def random_case(seed: int) -> Case:
     """The same as `cases`, of a seed: does not shrink, but is faster and repeats itself less."""
     return _Author(random.Random(seed).randrange).case()
+
+
+def random_queries(seed: int, count: int) -> list[Case]:
+    """So many queries over the same streams and relations, which arrive in the same way."""
+    author = _Author(random.Random(seed).randrange)
+    first = author.case()
+    texts = (author.query(first.streams, first.relations) for _ in range(count - 1))
+    return [first, *(replace(first, query=text) for text in texts)]
 
 
 def _chooser(draw: st.DrawFn) -> Choose:

@@ -97,6 +97,11 @@ class LocalFlows:
         }
         return pa.table({name: table[source] for source, name in scan.renamed} | bounds)
 
+    def table(self, scan: Scan) -> pa.Table:
+        table = self.relations[scan.name]
+        bare = pa.table({"_none": pa.nulls(len(table))})
+        return pa.table({name: table[source] for source, name in scan.renamed}) if scan.renamed else bare
+
     def schema(self, flow: pa.Table) -> pa.Schema:
         return flow.schema
 
@@ -112,6 +117,11 @@ class LocalFlows:
 
     def union(self, flows: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables([flow.select(flows[0].column_names).cast(flows[0].schema) for flow in flows])
+
+    def look_up(self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]]) -> pa.Table:
+        _duckdb.register("other", table)
+        agree = " AND ".join(f'"{left}" = "{right}"' for left, right in pairs) or "true"
+        return run(f"SELECT * FROM flow JOIN other ON {agree}", flow)
 
     def instants(self, streams: Sequence[str]) -> pa.Table:
         return pa.concat_tables([self.due[name].select([TIME]) for name in streams])

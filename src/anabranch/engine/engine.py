@@ -145,7 +145,7 @@ class Engine:
         self._fresh(name)
         if df.isStreaming:
             raise QueryError(f"relation {name!r} is a streaming DataFrame", hint="register it with Engine.stream")
-        self._registry.relations[name] = df
+        self._registry.relations[name] = df.persist()  # read once: it does not change, whatever its files do
 
     def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
         """Register a function for use in queries; conditions that call it are ordered while they run."""
@@ -459,8 +459,9 @@ class Engine:
         streams = [self._manifest.streams[name] for name in scans(query.plan, "stream")]
         begun = any(stream.newest is not None for stream in streams)
         now = max((stream.closed for stream in streams), default=EVER)
-        position = EVER if history or not begun else now
-        self._manifest.queries[query.name] = QueryState(print_, position)
+        fresh = history or not begun
+        state = QueryState(print_, EVER if fresh else now, 0 if fresh else self._manifest.tick)
+        self._manifest.queries[query.name] = state
 
     def _fingerprint(self, query: Query) -> str:
         inputs = [
@@ -503,8 +504,8 @@ class Engine:
                     path.unlink()
         for kind in ("late", "unusable", "answers"):
             for path in (self._folder / kind).rglob("*.parquet"):
-                if tick_of(path) > self._manifest.tick:
-                    path.unlink()
+                if path.parent.suffix != ".parquet" and tick_of(path) > self._manifest.tick:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _write(path: Path, text: str) -> None:

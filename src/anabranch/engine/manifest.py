@@ -72,6 +72,8 @@ class QueryState:
         Of the plan and its inputs: a state serves no other query.
     position
         It has said all about the time before.
+    tick
+        The last tick whose rows it has taken, if it takes them as they come.
     origins
         The first time of each of its streams that it has seen.
     rows
@@ -82,6 +84,7 @@ class QueryState:
 
     fingerprint: str
     position: int = EVER
+    tick: int = 0
     origins: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     logs: Logs = field(default_factory=dict)

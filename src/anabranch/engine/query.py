@@ -30,6 +30,7 @@ class ContinuousQuery:
         self.query = query
         self.sink: Sink | None = None
         self.status = "registered"
+        self.direct = False  # needs no state: rows are answered as they come
         self.error: BaseException | None = None
 
     @property

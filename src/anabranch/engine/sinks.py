@@ -66,7 +66,7 @@ class Files:
         shutil.rmtree(beside, ignore_errors=True)
         if self._kind == "parquet":
             beside.mkdir(parents=True)
-            for file in files:
+            for file in (part for given in files for part in _parts(given)):
                 _linked(file, beside / file.name)
         else:
             answer.write.format(self._kind).option("header", True).save(str(beside))
@@ -89,6 +89,11 @@ def sink_of(given: object, options: Mapping[str, object]) -> Sink:
     if hasattr(given, "deliver"):
         return given
     raise QueryError(f"unknown sink {given!r}", hint=suggest(str(given), ["memory", "console", *FORMATS], "sinks"))
+
+
+def _parts(file: Path) -> list[Path]:
+    """A file, or the files in a folder that Spark has written."""
+    return sorted(file.glob("part-*")) if file.is_dir() else [file]
 
 
 def _linked(source: Path, target: Path) -> None:

@@ -103,7 +103,7 @@ class _File:
     def write(self, batch: pa.RecordBatch) -> None:
         try:
             if self._writer is None:
-                self._writer = pq.ParquetWriter(self._path, batch.schema, compression="lz4")
+                self._writer = pq.ParquetWriter(self._path, batch.schema, compression="snappy")
             self._writer.write_batch(batch)
         except OSError as error:
             raise ResourceError(f"{self._path.name} cannot be written: {error}", hint="free some space") from error

@@ -7,15 +7,17 @@ the others do not notice.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -23,9 +25,10 @@ from anabranch.cells.base import FOREVER, TIME, WEIGHT, Tick
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import OP, TS, ContinuousQuery
-from anabranch.engine.store import WRITTEN_SQL, AnswerTask, ShelveTask, now, prefix_of
+from anabranch.engine.store import WRITTEN_SQL, AnswerTask, ShelveTask, now, prefix_of, tick_of
 from anabranch.model.continuous import Scalar, scans
 from anabranch.planning.reading import read
+from anabranch.planning.stages import Stage
 from anabranch.spark.cell_task import CellReport, Reports, ReportsParam
 from anabranch.spark.flows import Grid, TickFlows
 
@@ -94,7 +97,8 @@ class TickRunner:
         new.tick += 1
         self.last = {}
         prefix = prefix_of(new.tick, uuid.uuid4().hex[:8])
-        self._shelve(new, offers, prefix)
+        self._shelve(new, [offer for offer in offers if self._waits(new, offer.stream)], prefix)
+        self._pass_through(new, offers, prefix)
         advances = [each for each in self._due(new, idle, ends=ends) if each.query.error is None]
         self._advance_all(new, advances, prefix)
         self._close(new)
@@ -104,7 +108,9 @@ class TickRunner:
 
     def schema_of(self, query: ContinuousQuery) -> StructType:
         """Columns of the answer; what does not fit together is found here, before anything runs."""
-        return self._answer(query, QueryState(""), FOREVER, "", {}, self._empty).schema
+        answer, stages = self._answer(query, QueryState(""), FOREVER, "", {}, self._empty)
+        query.direct = not stages and len(scans(query.query.plan, "stream")) == 1
+        return answer.schema
 
     def _shelve(self, manifest: Manifest, offers: Sequence[Offer], prefix: str) -> None:
         if not offers:
@@ -112,10 +118,9 @@ class TickRunner:
         parts = []
         for offer in offers:
             stream, state = offer.stream, manifest.streams[offer.stream.name]
-            latest = FOREVER if stream.horizon is None else now() + stream.horizon
+            latest = latest_of(stream)
             task = ShelveTask(stream.name, str(self._folder), prefix, state.closed, latest)
-            rows = offer.df.withColumn(TIME, F.unix_micros(F.col(f"`{stream.timestamp}`").cast("timestamp")))
-            parts.append(rows.mapInArrow(task, WRITTEN_SQL))
+            parts.append(timed(offer).mapInArrow(task, WRITTEN_SQL))
             state.batch = offer.batch
         for row in reduce(DataFrame.union, parts).collect():
             state = manifest.streams[row["name"]]
@@ -132,6 +137,8 @@ class TickRunner:
         advances = []
         newest = [state.newest for state in manifest.streams.values() if state.newest is not None]
         for query in self._registry.queries.values():
+            if query.direct:
+                continue
             names = scans(query.query.plan, "stream")
             until = (max(newest) + 1 if newest else None) if ends else self._complete(manifest, names, idle)
             if query.status == "running" and until is not None and until > manifest.queries[query.name].position:
@@ -165,7 +172,7 @@ class TickRunner:
             state, name = manifest.queries[each.query.name], each.query.name
             self._begin(manifest, each, state)
             due = partial(self._rows, manifest, state.position, each.until)
-            answer = self._answer(each.query, state, each.until, prefix, reports, due)
+            answer, _ = self._answer(each.query, state, each.until, prefix, reports, due)
             parts.append(answer.mapInArrow(AnswerTask(name, str(self._folder), prefix), WRITTEN_SQL))
         written = reduce(DataFrame.union, parts).collect()
         for each in advances:
@@ -193,7 +200,7 @@ class TickRunner:
         prefix: str,
         reports: object,
         due: Callable[[str], DataFrame],
-    ) -> DataFrame:
+    ) -> tuple[DataFrame, list[Stage]]:
         registry, name = self._registry, query.name
         flows = TickFlows(
             self._spark,
@@ -216,11 +223,90 @@ class TickRunner:
         columns = zip(query.query.plan.columns, query.query.output, strict=True)
         told = [F.col(f"`{unique}`").alias(shown) for unique, shown in columns]
         op = [] if query.query.is_stream else [F.when(F.col(WEIGHT) > 0, "+").otherwise("-").alias(OP)]
-        return answer.select(*told, F.timestamp_micros(F.col(TIME)).alias(TS), *op)
+        return answer.select(*told, F.timestamp_micros(F.col(TIME)).alias(TS), *op), flows.stages
 
     def _filtered(self, query: str, df: DataFrame, conditions: Sequence[Scalar]) -> DataFrame:
         assert self._registry.apply_filter is not None, "functions are registered with an engine"
         return self._registry.apply_filter(query, df, conditions)
+
+    def _waits(self, manifest: Manifest, stream: StreamInput) -> bool:
+        """Whether rows of a stream have to be put on the shelf: for history, or for a query that takes them later."""
+        readers = [each for each in self._registry.queries.values() if stream.name in scans(each.query.plan, "stream")]
+        ready = [each.direct and each.status == "running" and not self._missed(manifest, each) for each in readers]
+        return bool(stream.keep) or not ready or not all(ready)
+
+    def _missed(self, manifest: Manifest, query: ContinuousQuery) -> list[StoredFile]:
+        """What is on the shelf that a query has not taken as it came."""
+        name, taken = scans(query.query.plan, "stream")[0], manifest.queries[query.name].tick
+        return [file for file in manifest.streams[name].files if tick_of(Path(file.path)) > taken]
+
+    def _pass_through(self, manifest: Manifest, offers: Sequence[Offer], prefix: str) -> None:
+        """Queries without state answer rows as they come; only one that has missed some takes them from the shelf."""
+        offered = {offer.stream.name: offer for offer in offers}
+        direct = [each for each in self._registry.queries.values() if each.direct and each.status == "running"]
+        for query in direct:
+            name, state = scans(query.query.plan, "stream")[0], manifest.queries[query.name]
+            missed = [file for file in self._missed(manifest, query) if not file.path.split("/")[-1].startswith(prefix)]
+            offer = offered.get(name)
+            if missed:
+                rows = self._spark.read.schema(self._stored(name)).parquet(
+                    *(str(self._folder / file.path) for file in self._missed(manifest, query))
+                )
+            elif offer is not None:
+                rows = timed(offer)
+            else:
+                continue
+            unseen = offer is not None and not missed and manifest.streams[name].batch != offer.batch
+            if self._answer_directly(manifest, query, rows, offer if unseen else None, prefix):
+                state.tick = manifest.tick
+        for offer in offers:
+            if manifest.streams[offer.stream.name].batch != offer.batch:
+                self._shelve(manifest, [offer], prefix)  # its only reader has failed
+
+    def _answer_directly(
+        self, manifest: Manifest, query: ContinuousQuery, rows: DataFrame, offer: Offer | None, prefix: str
+    ) -> bool:
+        name = scans(query.query.plan, "stream")[0]
+        stream, state = self._registry.streams[name], manifest.streams[name]
+        counted = Observation()
+        late, unusable = F.col(TIME) < state.closed, F.col(TIME).isNull() | (F.col(TIME) > latest_of(stream))
+        if offer is not None:
+            rows = rows.observe(
+                counted,
+                F.max(F.when(~unusable, F.col(TIME))).alias("newest"),
+                F.count_if(late & ~unusable).alias("late"),
+                F.count_if(unusable).alias("unusable"),
+                F.count(F.lit(1)).alias("rows"),
+            )
+        usable = rows.where(~late & ~unusable)
+        told = Observation()
+        folder = self._folder / "answers" / query.name / f"{prefix}.parquet"
+        try:
+            answer, _ = self._answer(query, manifest.queries[query.name], FOREVER, prefix, {}, lambda _: usable)
+            answer.observe(told, F.count(F.lit(1)).alias("rows")).write.parquet(str(folder))
+        except Exception as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            query.error, query.status = error, "failed"
+            log.error("query %s failed and stands still: %s", query.name, error)
+            return False
+        manifest.queries[query.name].rows += told.get["rows"]
+        if offer is not None:
+            self._count(manifest, offer, counted.get, prefix)
+        return True
+
+    def _count(self, manifest: Manifest, offer: Offer, counts: Mapping[str, Any], prefix: str) -> None:
+        """Book a batch that did not go over the shelf; only what is late or unusable does."""
+        state = manifest.streams[offer.stream.name]
+        aside = counts["late"] + counts["unusable"]
+        if aside:
+            apart = timed(offer).where(
+                (F.col(TIME) < state.closed) | F.col(TIME).isNull() | (F.col(TIME) > latest_of(offer.stream))
+            )
+            self._shelve(manifest, [replace(offer, df=apart.drop(TIME))], prefix)
+        state.batch = offer.batch
+        state.rows += counts["rows"] - aside
+        if counts["newest"] is not None:
+            state.newest = max(counts["newest"], counts["newest"] if state.newest is None else state.newest)
 
     def _rows(self, manifest: Manifest, start: int, until: int, name: str) -> DataFrame:
         """Rows of a stream whose time falls into the tick."""
@@ -240,31 +326,39 @@ class TickRunner:
         """What queries have been told is closed, and what streams have promised not to show any more."""
         for name, stream in self._registry.streams.items():
             state = manifest.streams[name]
-            told = [
-                manifest.queries[each.name].position
-                for each in self._registry.queries.values()
-                if name in scans(each.query.plan, "stream")
-            ]
+            readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
+            told = [manifest.queries[each.name].position for each in readers if not each.direct]
             promised = [] if state.newest is None else [state.newest - stream.skew]
             state.closed = max([state.closed, *told, *promised])
+            for each in readers:
+                if each.direct and manifest.queries[each.name].tick == manifest.tick:
+                    manifest.queries[each.name].position = state.closed
 
     def _forget(self, old: Manifest, new: Manifest) -> None:
         """Delete what no query and no history needs any more; forgotten files leave the next manifest."""
         for name, stream in self._registry.streams.items():
             state = new.streams[name]
-            waiting = [
-                new.queries[each.name].position
-                for each in self._registry.queries.values()
-                if name in scans(each.query.plan, "stream")
-            ]
-            needed = min([state.closed, *waiting]) - stream.keep
-            gone = [file for file in state.files if file.last < needed]
-            state.files = [file for file in state.files if file.last >= needed]
+            readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
+            waiting = [new.queries[each.name].position for each in readers if not each.direct]
+            ticks = [new.queries[each.name].tick for each in readers if each.direct]
+            needed, taken = min([state.closed, *waiting]) - stream.keep, min(ticks, default=new.tick)
+            gone = [file for file in state.files if file.last < needed and tick_of(Path(file.path)) <= taken]
+            state.files = [file for file in state.files if file not in gone]
             for file in gone:
                 (self._folder / file.path).unlink(missing_ok=True)
         kept = _segments(new)
         for path in _segments(old) - kept:
             (self._folder / "state" / path).unlink(missing_ok=True)
+
+
+def timed(offer: Offer) -> DataFrame:
+    """The rows of a batch with their time in microseconds."""
+    return offer.df.withColumn(TIME, F.unix_micros(F.col(f"`{offer.stream.timestamp}`").cast("timestamp")))
+
+
+def latest_of(stream: StreamInput) -> int:
+    """Rows after this time cannot be believed."""
+    return FOREVER if stream.horizon is None else now() + stream.horizon
 
 
 def _order(stream: StreamInput) -> tuple[str, ...]:

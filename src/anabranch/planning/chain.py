@@ -10,8 +10,8 @@ same from the next operator on. Chains that reduce faster run first; within a ch
 
 Notes
 -----
-Thesis, section 2.3.2, whose two tables are tests. Spark runs the operators of a tick as one job, to the end, and nothing
-waits between them from tick to tick: there the policy has no choice to make (see the decision record 008).
+Thesis, section 2.3.2, whose two tables are tests. Spark runs the operators of a tick as one job, to the end, and
+nothing waits between them from tick to tick: there the policy has no choice to make (see the decision record 009).
 """
 
 from __future__ import annotations

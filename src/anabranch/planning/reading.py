@@ -39,7 +39,7 @@ from anabranch.model.continuous import (
     scans,
     walk,
 )
-from anabranch.planning.rules import inserts_only, rewrite
+from anabranch.planning.rules import constant, inserts_only, rewrite
 from anabranch.planning.stages import Backend, Feed, Flow, Items, Stage
 from anabranch.planning.types import aggregate_type, common_type, sql_name
 
@@ -149,6 +149,43 @@ class _Reader(Generic[Flow]):
         return self._backend.filter(moved, [Scalar(f"{START} < {END}", (START, END))])
 
     def _join(self, plan: Join) -> Flow:
+        moving = [number for number, each in enumerate(plan.inputs) if not constant(each)]
+        if len(moving) == len(plan.inputs) or not _linked(moving, plan.keys):
+            return self._meet(plan)
+        return self._enriched(plan, moving)
+
+    def _enriched(self, plan: Join, moving: Sequence[int]) -> Flow:
+        """What varies is joined first; tables that do not are looked up, so nothing has to be remembered for them."""
+        inputs = plan.inputs
+        base = Join(tuple(inputs[number] for number in moving), _among(plan.keys, moving))
+        flow = self.elements(inputs[moving[0]]) if len(moving) == 1 else self._meet(base)
+        done, names = list(moving), list(base.columns)
+        for number in (each for each in range(len(inputs)) if each not in moving):
+            partners = [(key, dict(key)) for key in plan.keys if number in dict(key)]
+            pairs = [
+                (next(name for i, name in key if i in done), columns[number])
+                for key, columns in partners
+                if any(i in done for i, _ in key)
+            ]
+            keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
+            own = inputs[number].columns
+            flow, table = self._comparable([flow, self._table(inputs[number])], [names, own], keys, (ELEMENT, ()))
+            flow = self._backend.look_up(flow, table, pairs)
+            done, names = [*done, number], [*names, *own]
+        return self._backend.project(flow, _same((*plan.columns, *ELEMENT)))
+
+    def _table(self, plan: Plan) -> Flow:
+        match plan:
+            case Filter():
+                return self._backend.filter(self._table(plan.input), plan.conditions)
+            case Project():
+                return self._backend.project(self._table(plan.input), plan.items)
+            case Scan():
+                return self._backend.table(plan)
+            case _:
+                raise TypeError(f"{type(plan).__name__} may vary with time")
+
+    def _meet(self, plan: Join) -> Flow:
         columns = [each.columns for each in plan.inputs]
         flows = self._comparable([self.elements(each) for each in plan.inputs], columns, plan.keys)
         flows = [self._known(flow, number, plan.keys) for number, flow in enumerate(flows)]
@@ -172,7 +209,13 @@ class _Reader(Generic[Flow]):
         output = _fields(self._backend.schema(flows[0]), plan.columns, TIMES)
         return self._stage("anti join" if plan.negated else "semi join", make, _feeds(columns, keys), flows, output)
 
-    def _comparable(self, flows: Sequence[Flow], columns: Sequence[Sequence[str]], keys: Keys) -> list[Flow]:
+    def _comparable(
+        self,
+        flows: Sequence[Flow],
+        columns: Sequence[Sequence[str]],
+        keys: Keys,
+        more: Sequence[Sequence[str]] | None = None,
+    ) -> list[Flow]:
         """Key columns of one class get one type: hash codes of 1 and 1.0 differ."""
         casts: list[dict[str, pa.DataType]] = [{} for _ in flows]
         for key in keys:
@@ -182,9 +225,10 @@ class _Reader(Generic[Flow]):
                 common = common_type(common, kind, f"the join of {key[0][1]} and {name}")
             for (number, name), kind in zip(key, kinds, strict=True):
                 casts[number] |= {name: common} if kind != common else {}
+        kept = more or [ELEMENT] * len(flows)
         return [
-            self._backend.project(flow, _cast((*names, *ELEMENT), cast)) if cast else flow
-            for flow, names, cast in zip(flows, columns, casts, strict=True)
+            self._backend.project(flow, _cast((*names, *extra), cast)) if cast else flow
+            for flow, names, extra, cast in zip(flows, columns, kept, casts, strict=True)
         ]
 
     def _known(self, flow: Flow, number: int, keys: Keys) -> Flow:
@@ -260,6 +304,24 @@ class _Reader(Generic[Flow]):
     ) -> Flow:
         self._stages += 1
         return self._backend.stage(Stage(self._stages, title, make, tuple(feeds), output, self._streams), flows)
+
+
+def _linked(inputs: Sequence[int], keys: Keys) -> bool:
+    """Whether keys lead from each of these inputs to each other, over no others."""
+    reached, left = set(inputs[:1]), set(inputs[1:])
+    while left:
+        near = {i for key in keys if any(i in reached for i, _ in key) for i, _ in key} & left
+        if not near:
+            return False
+        reached, left = reached | near, left - near
+    return bool(reached)
+
+
+def _among(keys: Keys, inputs: Sequence[int]) -> Keys:
+    """The keys between some inputs, which are numbered anew."""
+    places = {number: place for place, number in enumerate(inputs)}
+    kept = (tuple((places[i], name) for i, name in key if i in places) for key in keys)
+    return tuple(key for key in kept if len(key) > 1)
 
 
 def _feeds(columns: Sequence[Sequence[str]], keys: Keys) -> list[Feed]:

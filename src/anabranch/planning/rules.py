@@ -79,7 +79,7 @@ def inserts_only(plan: Plan) -> bool:
         case Filter() | Project():
             return inserts_only(plan.input)
         case Join():
-            varying = [each for each in plan.inputs if not _constant(each)]
+            varying = [each for each in plan.inputs if not constant(each)]
             return bool(varying) and all(inserts_only(each) for each in varying)
         case SetOperation():
             return plan.kind == "union" and plan.all and all(inserts_only(each) for each in plan.inputs)
@@ -87,11 +87,12 @@ def inserts_only(plan: Plan) -> bool:
             return False
 
 
-def _constant(plan: Plan) -> bool:
+def constant(plan: Plan) -> bool:
+    """Whether a relation is the same at all times."""
     match plan:
         case Scan():
             return plan.kind == "relation"
         case Filter() | Project():
-            return _constant(plan.input)
+            return constant(plan.input)
         case _:
             return False

@@ -82,6 +82,9 @@ class Backend(Protocol[Flow]):
     def relation(self, scan: Scan) -> Flow:
         """Elements of a relation that have not been given yet."""
 
+    def table(self, scan: Scan) -> Flow:
+        """All rows of a relation, without times."""
+
     def schema(self, flow: Flow) -> pa.Schema:
         """Names and types of a flow's columns."""
 
@@ -93,6 +96,9 @@ class Backend(Protocol[Flow]):
 
     def union(self, flows: Sequence[Flow]) -> Flow:
         """All rows; the flows have the same columns."""
+
+    def look_up(self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]]) -> Flow:
+        """Rows of the flow combined with those of the table that agree on all pairs of columns."""
 
     def instants(self, streams: Sequence[str]) -> Flow:
         """Times of the rows that are due, in the column `_time`; repetitions do not matter."""

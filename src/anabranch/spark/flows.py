@@ -107,8 +107,12 @@ class TickFlows:
     def relation(self, scan: Scan) -> DataFrame:
         """Elements of a relation: all of them in the first tick."""
         bounds = [F.lit(value).alias(name) for name, value in zip(ELEMENT, (EVER, FOREVER, 1), strict=True)]
-        table = self.relations[scan.name].select(*_renamed(scan), *bounds)
+        table = self.table(scan).select("*", *bounds)
         return table if self.tick.start == EVER else table.limit(0)
+
+    def table(self, scan: Scan) -> DataFrame:
+        """All rows of a relation, without times."""
+        return self.relations[scan.name].select(*_renamed(scan))
 
     def schema(self, flow: DataFrame) -> pa.Schema:
         """Names and types of a flow's columns."""
@@ -127,6 +131,11 @@ class TickFlows:
     def union(self, flows: Sequence[DataFrame]) -> DataFrame:
         """All rows."""
         return reduce(DataFrame.unionByName, flows)
+
+    def look_up(self, flow: DataFrame, table: DataFrame, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+        """Rows of the flow combined with those of the table that agree, by a join of Spark's own."""
+        agree = [F.col(f"`{left}`") == F.col(f"`{right}`") for left, right in pairs]
+        return flow.join(table, reduce(Column.__and__, agree)) if agree else flow.crossJoin(table)
 
     def instants(self, streams: Sequence[str]) -> DataFrame:
         """Times of the rows that are due."""
