@@ -76,12 +76,19 @@ class LocalFlows:
     tick: Tick
     origins: Mapping[str, int]
     due: Mapping[str, pa.Table]
+    history: Mapping[str, pa.Table]
     relations: Mapping[str, pa.Table]
     sequenced: Mapping[str, bool]
     cells: Cells
 
     def stream(self, scan: Scan) -> pa.Table:
         table = self.due[scan.name]
+        return pa.table({**{name: table[source] for source, name in scan.renamed}, TIME: table[TIME]})
+
+    def expired(self, scan: Scan, span: int) -> pa.Table:
+        table = self.history[scan.name]
+        times = table[TIME].to_numpy()
+        table = table.filter(pa.array((times >= self.tick.start - span - 1) & (times < self.tick.until - span - 1)))
         return pa.table({**{name: table[source] for source, name in scan.renamed}, TIME: table[TIME]})
 
     def order_of(self, stream: str) -> tuple[str, ...]:
@@ -232,7 +239,8 @@ class LocalEngine:
         seen = {name: [row[1] for row in rows if row[1] < until] for name, rows in self._arrived.items()}
         origins = {name: min(times) for name, times in seen.items() if times}
         sequenced = {name: stream.sequenced for name, stream in self._streams.items()}
-        flows = LocalFlows(Tick(self._position, until), origins, due, self._relations, sequenced, self._cells)
+        history = {name: _table(self._streams[name], rows) for name, rows in self._arrived.items()}
+        flows = LocalFlows(Tick(self._position, until), origins, due, history, self._relations, sequenced, self._cells)
         told = read(self._query, flows).select([*self._query.plan.columns, TIME, WEIGHT])
         self._position = until
         return Counter(normalised(row.values()) for row in told.to_pylist())

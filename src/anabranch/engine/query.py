@@ -31,6 +31,7 @@ class ContinuousQuery:
         self.sink: Sink | None = None
         self.status = "registered"
         self.direct = False  # needs no state: rows are answered as they come
+        self.held: dict[str, int] = {}  # how long it needs rows of its streams after their time
         self.error: BaseException | None = None
 
     @property

@@ -28,7 +28,6 @@ from anabranch.engine.query import OP, TS, ContinuousQuery
 from anabranch.engine.store import WRITTEN_SQL, AnswerTask, ShelveTask, now, prefix_of, tick_of
 from anabranch.model.continuous import Scalar, scans
 from anabranch.planning.reading import read
-from anabranch.planning.stages import Stage
 from anabranch.spark.cell_task import CellReport, Reports, ReportsParam
 from anabranch.spark.flows import Grid, TickFlows
 
@@ -108,8 +107,9 @@ class TickRunner:
 
     def schema_of(self, query: ContinuousQuery) -> StructType:
         """Columns of the answer; what does not fit together is found here, before anything runs."""
-        answer, stages = self._answer(query, QueryState(""), FOREVER, "", {}, self._empty)
-        query.direct = not stages and len(scans(query.query.plan, "stream")) == 1
+        answer, flows = self._answer(query, QueryState(""), FOREVER, "", {}, lambda name, _: self._empty(name))
+        query.direct = not flows.stages and len(scans(query.query.plan, "stream")) == 1
+        query.held = flows.held
         return answer.schema
 
     def _shelve(self, manifest: Manifest, offers: Sequence[Offer], prefix: str) -> None:
@@ -199,8 +199,8 @@ class TickRunner:
         until: int,
         prefix: str,
         reports: object,
-        due: Callable[[str], DataFrame],
-    ) -> tuple[DataFrame, list[Stage]]:
+        due: Callable[[str, int], DataFrame],
+    ) -> tuple[DataFrame, TickFlows]:
         registry, name = self._registry, query.name
         flows = TickFlows(
             self._spark,
@@ -223,7 +223,7 @@ class TickRunner:
         columns = zip(query.query.plan.columns, query.query.output, strict=True)
         told = [F.col(f"`{unique}`").alias(shown) for unique, shown in columns]
         op = [] if query.query.is_stream else [F.when(F.col(WEIGHT) > 0, "+").otherwise("-").alias(OP)]
-        return answer.select(*told, F.timestamp_micros(F.col(TIME)).alias(TS), *op), flows.stages
+        return answer.select(*told, F.timestamp_micros(F.col(TIME)).alias(TS), *op), flows
 
     def _filtered(self, query: str, df: DataFrame, conditions: Sequence[Scalar]) -> DataFrame:
         assert self._registry.apply_filter is not None, "functions are registered with an engine"
@@ -282,7 +282,7 @@ class TickRunner:
         told = Observation()
         folder = self._folder / "answers" / query.name / f"{prefix}.parquet"
         try:
-            answer, _ = self._answer(query, manifest.queries[query.name], FOREVER, prefix, {}, lambda _: usable)
+            answer, _ = self._answer(query, manifest.queries[query.name], FOREVER, prefix, {}, lambda *_: usable)
             answer.observe(told, F.count(F.lit(1)).alias("rows")).write.parquet(str(folder))
         except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -308,8 +308,9 @@ class TickRunner:
         if counts["newest"] is not None:
             state.newest = max(counts["newest"], counts["newest"] if state.newest is None else state.newest)
 
-    def _rows(self, manifest: Manifest, start: int, until: int, name: str) -> DataFrame:
-        """Rows of a stream whose time falls into the tick."""
+    def _rows(self, manifest: Manifest, start: int, until: int, name: str, ago: int) -> DataFrame:
+        """Rows of a stream whose time falls into the tick, or so many microseconds earlier."""
+        start, until = start - ago, until - ago
         files = [f.path for f in manifest.streams[name].files if f.last >= start and f.first < until]
         if not files:
             return self._empty(name)
@@ -339,7 +340,7 @@ class TickRunner:
         for name, stream in self._registry.streams.items():
             state = new.streams[name]
             readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
-            waiting = [new.queries[each.name].position for each in readers if not each.direct]
+            waiting = [new.queries[q.name].position - q.held.get(name, 0) for q in readers if not q.direct]
             ticks = [new.queries[each.name].tick for each in readers if each.direct]
             needed, taken = min([state.closed, *waiting]) - stream.keep, min(ticks, default=new.tick)
             gone = [file for file in state.files if file.last < needed and tick_of(Path(file.path)) <= taken]

@@ -48,6 +48,7 @@ Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
 KEY = "_key"
 ORDER = "_order"
 ONE = Scalar("1L")
+NEVER = Scalar(f"{FOREVER}L")
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
 CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
 
@@ -101,7 +102,7 @@ class _Reader(Generic[Flow]):
             case Aggregate():
                 return self._aggregate(plan)
             case Distinct():
-                return self._counting("distinct", [self.elements(plan.input)], plan.columns)
+                return self._counting("distinct", [self._changing(plan.input)], plan.columns)
             case SetOperation():
                 return self._set_operation(plan)
             case ToStream():
@@ -123,11 +124,38 @@ class _Reader(Generic[Flow]):
             case _:
                 raise TypeError(f"{type(plan).__name__} is no stream")
 
+    def _changing(self, plan: Plan) -> Flow:
+        """Elements for an operator that looks at changes alone.
+
+        Rows that leave a window over time are read again from where the stream's rows are kept, once for all queries:
+        then the operator has none of them to remember. Functions of the user's are not called twice for that.
+        """
+        match plan:
+            case Filter() if not _calls(plan.conditions):
+                return self._backend.filter(self._changing(plan.input), plan.conditions)
+            case Project() if not _calls([scalar for _, scalar in plan.items]):
+                return self._backend.project(self._changing(plan.input), [*plan.items, *_same(ELEMENT)])
+            case Window() if plan.rows is None and plan.span is not None:
+                conditions, stream = _filtered(plan.input)
+                if isinstance(stream, Scan) and not _calls(conditions):
+                    return self._retracting(plan, stream, conditions, plan.span)
+        return self.elements(plan)
+
+    def _retracting(self, plan: Window, stream: Scan, conditions: Sequence[Scalar], span: int) -> Flow:
+        came, left = self._backend.stream(stream), self._backend.expired(stream, span)
+        parts = []
+        for flow, start, weight in ((came, _column(TIME), ONE), (left, _later(span), Scalar("-1L"))):
+            kept = self._backend.filter(flow, conditions) if conditions else flow
+            bounds = [(START, start), (END, NEVER), (WEIGHT, weight)]
+            parts.append(self._backend.project(kept, [*_same(plan.columns), *bounds]))
+        both = self._backend.union(parts)
+        return both if plan.slide is None else self._sliding(both, plan.columns, plan.slide)
+
     def _window(self, plan: Window) -> Flow:
         if plan.rows is not None:
             flow = self._row_window(plan, plan.rows)
         else:
-            end = Scalar(str(FOREVER) + "L") if plan.span is None else Scalar(f"{TIME} + {plan.span + 1}L", (TIME,))
+            end = NEVER if plan.span is None else _later(plan.span)
             bounds = [(START, _column(TIME)), (END, end), (WEIGHT, ONE)]
             flow = self._backend.project(self.rows(plan.input, False), [*_same(plan.columns), *bounds])
         return flow if plan.slide is None else self._sliding(flow, plan.columns, plan.slide)
@@ -200,7 +228,7 @@ class _Reader(Generic[Flow]):
         """Rows are joined with the distinct keys of the other side."""
         there_is = [(f"{right}_{place}", _column(right)) for place, (_, right) in enumerate(plan.pairs)]
         items = tuple(there_is) or (("_one", ONE),)
-        there = self._counting("distinct", [self.elements(Project(plan.other, items))], [name for name, _ in items])
+        there = self._counting("distinct", [self._changing(Project(plan.other, items))], [name for name, _ in items])
         keys: Keys = tuple(((0, left), (1, name)) for (left, _), (name, _) in zip(plan.pairs, items, strict=False))
         columns = [plan.columns, tuple(name for name, _ in items)]
         flows = self._comparable([self.elements(plan.input), there], columns, keys)
@@ -237,7 +265,7 @@ class _Reader(Generic[Flow]):
         return self._backend.filter(flow, known) if known else flow
 
     def _aggregate(self, plan: Aggregate) -> Flow:
-        flow = self.elements(plan.input)
+        flow = self._changing(plan.input)
         schema = self._backend.schema(flow)
         kinds = [
             pa.field(each.name, aggregate_type(each, schema.field(each.argument).type if each.argument else None))
@@ -249,7 +277,8 @@ class _Reader(Generic[Flow]):
         return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]))
 
     def _set_operation(self, plan: SetOperation) -> Flow:
-        flows = [self.elements(each) for each in plan.inputs]
+        counted = plan.kind != "union" or not plan.all
+        flows = [self._changing(each) if counted else self.elements(each) for each in plan.inputs]
         names = [each.columns for each in plan.inputs]
         kinds = [
             [self._backend.schema(flow).field(name).type for name in each]
@@ -346,6 +375,23 @@ def _grid(columns: Sequence[Sequence[str]], keys: Keys) -> list[dict[int, tuple[
     if not classes:
         return [{0: tuple(columns[0])}]
     return classes[:1] if len(classes[0]) == len(columns) else classes[:2]
+
+
+def _calls(scalars: Sequence[Scalar]) -> bool:
+    return any(scalar.functions for scalar in scalars)
+
+
+def _filtered(plan: Plan) -> tuple[tuple[Scalar, ...], Plan]:
+    """The conditions on a stream, and the stream."""
+    if not isinstance(plan, Filter):
+        return (), plan
+    conditions, stream = _filtered(plan.input)
+    return (*conditions, *plan.conditions), stream
+
+
+def _later(span: int) -> Scalar:
+    """When a row leaves a window of so many microseconds."""
+    return Scalar(f"{TIME} + {span + 1}L", (TIME,))
 
 
 def _column(name: str) -> Scalar:

@@ -76,6 +76,9 @@ class Backend(Protocol[Flow]):
     def stream(self, scan: Scan) -> Flow:
         """Rows of a stream that are due, with `_time`."""
 
+    def expired(self, scan: Scan, span: int) -> Flow:
+        """Rows of a stream that leave a window of so many microseconds, with `_time`; they are still on the shelf."""
+
     def order_of(self, stream: str) -> tuple[str, ...]:
         """Columns of a stream that order rows of the same time."""
 

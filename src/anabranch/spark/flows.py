@@ -63,7 +63,8 @@ class TickFlows:
     origins
         The first time of each stream that has shown a row before the tick's end.
     due
-        Rows of a stream that are due, with its own columns and `_time`.
+        Rows of a stream whose time falls into the tick, or so many microseconds earlier, with its own columns and
+        `_time`.
     relations
         Static tables.
     orders
@@ -78,6 +79,10 @@ class TickFlows:
         Takes what the stages report.
     filters
         Applies conditions that call user functions.
+    stages
+        Filled while a plan is read.
+    held
+        Filled too: how long rows of each stream are needed after their time.
     """
 
     spark: SparkSession
@@ -86,7 +91,7 @@ class TickFlows:
     attempt: str
     tick: Tick
     origins: Mapping[str, int]
-    due: Callable[[str], DataFrame]
+    due: Callable[[str, int], DataFrame]
     relations: Mapping[str, DataFrame]
     orders: Mapping[str, tuple[str, ...]]
     grid: Grid
@@ -95,10 +100,16 @@ class TickFlows:
     reports: Accumulator[Any]
     filters: Callable[[DataFrame, Sequence[Scalar]], DataFrame]
     stages: list[Stage] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
 
     def stream(self, scan: Scan) -> DataFrame:
         """Rows of a stream that are due, with `_time`."""
-        return self.due(scan.name).select(*_renamed(scan), TIME)
+        return self.due(scan.name, 0).select(*_renamed(scan), TIME)
+
+    def expired(self, scan: Scan, span: int) -> DataFrame:
+        """Rows of a stream that leave a window, with `_time`."""
+        self.held[scan.name] = max(span + 1, self.held.get(scan.name, 0))
+        return self.due(scan.name, span + 1).select(*_renamed(scan), TIME)
 
     def order_of(self, stream: str) -> tuple[str, ...]:
         """Columns of a stream that order rows of the same time."""
@@ -139,7 +150,7 @@ class TickFlows:
 
     def instants(self, streams: Sequence[str]) -> DataFrame:
         """Times of the rows that are due."""
-        return reduce(DataFrame.union, (self.due(name).select(TIME) for name in streams)).distinct()
+        return reduce(DataFrame.union, (self.due(name, 0).select(TIME) for name in streams)).distinct()
 
     def stage(self, stage: Stage, flows: Sequence[DataFrame]) -> DataFrame:
         """What the operator makes of the flows: one shuffle, one task per cell."""
