@@ -9,7 +9,7 @@ PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c '$(SUITABLE)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers docs bench reproduce test-matrix java clean
+.PHONY: help demo test check lint types layers docs soak bench reproduce test-matrix java clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ layers: $(VENV)/installed
 
 docs: java
 	@$(BIN)/python -m pytest --quiet tests/test_docs.py
+
+soak: java  ## many more random queries, and many kills (hours)
+	@ANABRANCH_SOAK=1 $(BIN)/python -m pytest tests/cql tests/spark/test_cql_agreement.py tests/spark/test_engine_kills.py --timeout 0
 
 bench: java  ## measure against plain Spark and the other peers
 	@$(BIN)/anabranch bench

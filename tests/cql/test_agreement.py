@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from cql.local import LocalEngine
 from cql.oracle import Oracle
 from cql.streams import Case, Row
 
-CASES = 2000
+CASES = 50_000 if os.environ.get("ANABRANCH_SOAK") else 2000
 CHUNK = 100
 
 

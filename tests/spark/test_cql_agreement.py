@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,19 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
+from sqlglot import exp
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
+from cql.answers import answered, before, expected
 from cql.generate import random_queries
-from cql.oracle import Oracle, normalised
+from cql.oracle import Oracle
 from cql.streams import Case, Row, Stream
-from sqlglot import exp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUERIES = int(os.environ.get("ANABRANCH_SOAK", "100"))
 TOGETHER = 20
+TIMEOUT_SECONDS = 1200  # a busy machine is slow
 ENGINES = range(-(-QUERIES // TOGETHER))
 CELLS = (None, 3, 1)
 ZERO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,29 +78,9 @@ def registered(engine: ab.Engine, spark: SparkSession, cases: Sequence[Case], fo
         engine.query(each.query, f"q{number}")
 
 
-def answered(df: DataFrame) -> Counter[Row]:
-    """The bag of (row..., microseconds, weight)."""
-    names = [name for name in df.columns if name not in ("_ts", "_op")]
-    times = df.selectExpr("*", "unix_micros(_ts) as _micros").collect()
-    return Counter(
-        normalised((*(row[name] for name in names), row["_micros"], 1 if row.asDict().get("_op", "+") == "+" else -1))
-        for row in times
-    )
-
-
-def expected(oracle: Oracle, ast: exp.Expr) -> Counter[Row]:
-    if oracle.is_stream(ast):
-        return Counter({(*row, 1): n for row, n in oracle.answer(ast).items()})
-    return oracle.changes(ast)
-
-
 def inputs(case: Case, ast: exp.Expr) -> list[Stream]:
     names = {table.name.lower() for table in ast.find_all(exp.Table)}
     return [stream for stream in case.streams if stream.name in names]
-
-
-def before(answer: Counter[Row], until: int) -> Counter[Row]:
-    return Counter({row: count for row, count in answer.items() if row[-2] < until})
 
 
 def watermark(streams: Sequence[Stream]) -> int:
@@ -110,6 +91,7 @@ def end(streams: Sequence[Stream]) -> int:
     return max((row[1] for each in streams for row in each.rows), default=0) + 1
 
 
+@pytest.mark.timeout(TIMEOUT_SECONDS)
 @pytest.mark.parametrize("number", ENGINES)
 def test_the_engine_agrees_with_the_definition(number: int, spark: SparkSession, tmp_path: Path) -> None:
     cases, as_stream = random_queries(number, TOGETHER), number % 2 == 1

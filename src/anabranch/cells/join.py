@@ -122,7 +122,7 @@ class MultiJoin(Operator):
         if shared:
             through, key = shared[0]
             codes = self._synopses[through].values(_code(key))[partial.rows[through]]
-            places, rows = synopsis.probe(_code(key), codes)
+            places, rows = synopsis.overlapping(_code(key), codes, partial.start, partial.end)
         else:
             live, size = synopsis.live(tick.start), len(partial.start)
             places, rows = np.repeat(np.arange(size), len(live)), np.tile(live, size)

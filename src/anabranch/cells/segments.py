@@ -124,8 +124,8 @@ def next_segment(
 
 def write_tables(path: Path, tables: Sequence[pa.Table]) -> int:
     """Write tables of any schemas one after the other into a file; its size."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with pa.OSFile(str(path), "wb") as file:
             for table in tables:
                 with pa.ipc.new_stream(file, table.schema) as writer:

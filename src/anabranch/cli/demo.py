@@ -1,4 +1,4 @@
-"""`anabranch demo`: the same job by plain Spark and by an adaptive filter, watched, timed, counted and compared."""
+"""`anabranch demo`: a job by plain Spark and by an adaptive filter, watched, timed and compared; then a query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import anabranch as ab
-from anabranch.cli import html, packets
+from anabranch.cli import continuous, html, packets
 from anabranch.cli.live import predicate_table, watch
 from anabranch.errors import InternalError
 from anabranch.model.prefixes import PrefixSet
@@ -120,7 +120,8 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
         with console.status(f"writing {rows:,} packets"):
             hours = packets.write(Path(folder) / "packets", rows)
         compared = _compare(spark, hours, rows, Path(folder), console)
-    _conclude(compared, console)
+        _conclude(compared, console)
+        continuous.run(spark, hours, rows, Path(folder), console)
     report.write_text(html.page(compared), encoding="utf-8")
     console.print(f"How the order moved: [bold]{report}[/]", soft_wrap=True)
     return compared

@@ -2,7 +2,7 @@
 
 `x Not In S` is true if no row of S equals x and neither x nor a row of S is NULL, and true for every x if S is empty.
 The plan says so: rows with an x go through two tests, for an equal row and for a NULL row of S; rows without an x pass
-if S is empty. All three read the same plan of S, so that it can be shared.
+if S is empty. All three read the same plan of S, so that it can be shared. Where no NULL can come, a test is left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from anabranch.cql.context import Context
 from anabranch.cql.expressions import bind_expression, column, computed, scalar
+from anabranch.cql.nulls import never_null
 from anabranch.cql.pruning import pruned
 from anabranch.cql.relations import Relation
 from anabranch.cql.scopes import Scope
@@ -86,17 +87,16 @@ def _not_in(
     context: Context,
 ) -> Plan:
     value, partner = pairs[0]
-    known = Filter(plan, (scalar(exp.Not(this=_is_null(value)), context),))
+    valued = never_null(plan, value)
+    known = plan if valued else Filter(plan, (scalar(exp.Not(this=_is_null(value)), context),))
+    found: Plan = Member(known, other, pairs, negated=True)
+    if not never_null(other, partner):
+        nulls = Filter(other, (scalar(_is_null(partner), context),))
+        found = Member(found, nulls, correlated, negated=True)
+    if valued:
+        return found
     unknown = Filter(plan, (scalar(_is_null(value), context),))
-    nulls = Filter(other, (scalar(_is_null(partner), context),))
-    return SetOperation(
-        "union",
-        True,
-        (
-            Member(Member(known, other, pairs, negated=True), nulls, correlated, negated=True),
-            Member(unknown, other, correlated, negated=True),
-        ),
-    )
+    return SetOperation("union", True, (found, Member(unknown, other, correlated, negated=True)))
 
 
 def _is_null(name: str) -> exp.Expr:

@@ -14,12 +14,14 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -29,6 +31,7 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo
 from anabranch.engine import sysstream
 from anabranch.engine.durations import duration
+from anabranch.engine.failures import plain
 from anabranch.engine.functions import Functions
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest, QueryState, StreamState
@@ -36,7 +39,7 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.script import execute
 from anabranch.engine.showing import progress, showing
 from anabranch.engine.sinks import Memory
-from anabranch.engine.store import tick_of
+from anabranch.engine.store import UNCONFIRMED, tick_of
 from anabranch.engine.ticks import Offer, Registry, TickRunner
 from anabranch.errors import InternalError, QueryError, UnknownColumn, suggest
 from anabranch.model.continuous import Query, scans
@@ -76,6 +79,7 @@ class Engine:
         self._changed = threading.Condition()
         self._offers: list[Offer] = []
         self._heard: dict[str, float] = {}
+        self._idled: dict[str, bool] = {}
         self._wanted = self._busy = self._stopping = False
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -128,7 +132,7 @@ class Engine:
                 f"column {timestamp!r} of stream {name!r} is of type {kind}, not a time",
                 hint=f"convert it first, as in df.withColumn({timestamp!r}, F.timestamp_micros({timestamp!r}))",
             )
-        self._registry.streams[name] = StreamInput(
+        made = StreamInput(
             name,
             df,
             timestamp,
@@ -138,7 +142,9 @@ class Engine:
             duration(keep, "keep"),
             None if horizon is None else duration(horizon, "horizon"),
         )
-        self._manifest.streams.setdefault(name, StreamState())
+        with self._between_ticks():
+            self._registry.streams[name] = made
+            self._manifest.streams.setdefault(name, StreamState())
 
     def relation(self, name: str, df: DataFrame) -> None:
         """Register a table that does not change."""
@@ -167,9 +173,14 @@ class Engine:
         self._fresh(name)
         bound = bind(text, self.catalog, name)
         handle = ContinuousQuery(self, bound)
-        self._schemas[name] = self._runner.schema_of(handle)
-        self._restore(bound, history)
-        self._registry.queries[name] = handle
+        try:
+            self._schemas[name] = self._runner.schema_of(handle)
+        except AnalysisException as error:
+            first = str(error).splitlines()[0]
+            raise QueryError(f"query {name!r} cannot be: {first}", hint="check its functions and types") from None
+        with self._between_ticks():
+            self._restore(handle, history)
+            self._registry.queries[name] = handle
         return handle
 
     def bind(self, text: str, name: str = "query") -> Query:
@@ -191,6 +202,17 @@ class Engine:
         """For each query its status, rows out, rows in its state, memory of its state, and how far it is behind."""
         return progress(self._registry, self._manifest, self._runner.reports)
 
+    def rows_taken(self, stream: str) -> int:
+        """Rows of a stream that have been taken so far."""
+        return self._manifest.streams[stream].rows
+
+    def held_bytes(self) -> int:
+        """What all queries hold together: rows on the shelf, once per stream, and the state of operators."""
+        shelf = sum(
+            (self._folder / file.path).stat().st_size for s in self._manifest.streams.values() for file in s.files
+        )
+        return shelf + sum(report.held_bytes for report in self._runner.reports.values())
+
     def drop(self, name: str) -> None:
         """Remove a stream, relation, view or query; what others read stays until they are dropped."""
         readers = [
@@ -203,18 +225,28 @@ class Engine:
         query = self._registry.queries.get(name)
         if query is not None:
             self._stop_query(query)
-            with self._changed:
-                self._changed.wait_for(lambda: not self._busy)
-                del self._registry.queries[name]
+        with self._between_ticks():
+            if query is not None or name in self._manifest.queries:
+                self._registry.queries.pop(name, None)
                 self._manifest.queries.pop(name, None)
-            for kind in ("answers", "state"):
-                shutil.rmtree(self._folder / kind / name, ignore_errors=True)
-            return
-        for known in (self._registry.streams, self._registry.relations, self._views):
-            if name in known:
-                del known[name]
-                return
-        raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+                self._clear(name, "answers", "state")
+            elif name in self._registry.streams:
+                del self._registry.streams[name]
+                self._manifest.streams.pop(name, None)
+                self._clear(name, "sources", "kept", "late", "unusable")
+            elif name in self._registry.relations:
+                del self._registry.relations[name]
+            elif name in self._views:
+                del self._views[name]
+            else:
+                raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+
+    def _clear(self, name: str, *kinds: str) -> None:
+        """Commit that something is gone, then delete what it has left."""
+        if self._manifest.tick:
+            self._manifest.save(self._folder)
+        for kind in kinds:
+            shutil.rmtree(self._folder / kind / name, ignore_errors=True)
 
     @property
     def catalog(self) -> Catalog:
@@ -248,7 +280,9 @@ class Engine:
         for query in registry.queries.values():
             query.status = "running"
         offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
-        self._manifest = self._runner.run(self._manifest, offers, {}, ends=True)
+        self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
+        for until in self._runner.cuts(self._manifest):
+            self._manifest = self._runner.run(self._manifest, [], {}, until=until)
         for query in registry.queries.values():
             if query.error is not None:
                 raise query.error
@@ -285,12 +319,14 @@ class Engine:
         for name in outer:
             if not self._registry.streams[name].df.isStreaming:
                 raise QueryError(f"stream {name!r} is a bounded DataFrame", hint="use Engine.run_batch()")
+        query.error = None
         self._set_status(query, "running")
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="anabranch-ticks", daemon=True)
             self._thread.start()
         for name in outer:
             if name not in self._sources:
+                self._heard[name] = time.monotonic()
                 self._sources[name] = self._source(self._registry.streams[name])
 
     def _source(self, stream: StreamInput) -> StreamingQuery:
@@ -319,6 +355,8 @@ class Engine:
                 if self._stopping:
                     self._release(InternalError("the engine has stopped"))
                     return
+                if not self._something() and self._idle() == self._idled:
+                    continue
             time.sleep(GATHERING_SECONDS)  # streams that are ready at about the same time share a tick
             with self._changed:
                 offers, self._offers = self._offers, []
@@ -326,10 +364,10 @@ class Engine:
             try:
                 self._tick(offers)
             except BaseException as error:
-                self._failure = error
-                for offer in offers:
-                    offer.error = error
-                    offer.done.set()
+                with self._changed:
+                    self._failure = plain(error)
+                    self._offers += offers
+                    self._release(error)
             finally:
                 with self._changed:
                     self._busy = False
@@ -337,7 +375,8 @@ class Engine:
 
     def _tick(self, offers: Sequence[Offer]) -> None:
         began, old = time.perf_counter(), self._manifest
-        manifest = self._runner.run(old, [*offers, *self._introspection()], self._idle())
+        self._idled = self._idle()
+        manifest = self._runner.run(old, [*offers, *self._introspection()], self._idled)
         seconds = time.perf_counter() - began
         with self._changed:
             self._manifest = manifest
@@ -364,10 +403,11 @@ class Engine:
         self._offers = []
 
     def _something(self) -> bool:
-        return bool(self._offers) or self._wanted or self._stopping
+        return self._stopping or (self._failure is None and (bool(self._offers) or self._wanted))
 
     def _patience(self) -> float | None:
-        return WATCH_SECONDS if any(stream.idle for stream in self._registry.streams.values()) else None
+        watched = self._failure is None and any(stream.idle for stream in list(self._registry.streams.values()))
+        return WATCH_SECONDS if watched else None
 
     def _idle(self) -> dict[str, bool]:
         moment = time.monotonic()
@@ -406,12 +446,16 @@ class Engine:
         deadline = None if timeout is None else time.monotonic() + timeout
         for name in scans(query.query.plan, "stream"):
             if name in self._sources:
-                self._sources[name].processAllAvailable()
+                try:
+                    self._sources[name].processAllAvailable()
+                except StreamingQueryException as error:
+                    raise self._failure or query.error or error from None
         with self._changed:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            done = self._changed.wait_for(lambda: not (self._offers or self._wanted or self._busy), left)
-        if query.error is not None:
-            raise query.error
+            done = self._changed.wait_for(lambda: not (self._something() or self._busy), left)
+        failed = self._failure or query.error
+        if failed is not None:
+            raise failed
         if not done:
             raise TimeoutError(f"query {query.name} was still busy after {timeout} s")
 
@@ -445,8 +489,17 @@ class Engine:
 
     # -- helpers
 
-    def _restore(self, query: Query, history: bool) -> None:
+    @contextmanager
+    def _between_ticks(self) -> Iterator[None]:
+        """While no tick runs; sinks are called by the thread that runs them, after the tick."""
+        with self._changed:
+            if threading.current_thread() is not self._thread:
+                self._changed.wait_for(lambda: not self._busy)
+            yield
+
+    def _restore(self, handle: ContinuousQuery, history: bool) -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
+        query = handle.query
         print_ = self._fingerprint(query)
         known = self._manifest.queries.get(query.name)
         if known is not None:
@@ -460,8 +513,15 @@ class Engine:
         begun = any(stream.newest is not None for stream in streams)
         now = max((stream.closed for stream in streams), default=EVER)
         fresh = history or not begun
-        state = QueryState(print_, EVER if fresh else now, 0 if fresh else self._manifest.tick)
-        self._manifest.queries[query.name] = state
+        since = EVER if fresh else now
+        self._manifest.queries[query.name] = QueryState(
+            print_,
+            position=since,
+            since=since,
+            tick=0 if fresh else self._manifest.tick,
+            needs={name: handle.held.get(name, 0) for name in scans(query.plan, "stream")},
+            direct=handle.direct,
+        )
 
     def _fingerprint(self, query: Query) -> str:
         inputs = [
@@ -503,8 +563,8 @@ class Engine:
                 if str(path.relative_to(self._folder)) not in named:
                     path.unlink()
         for kind in ("late", "unusable", "answers"):
-            for path in (self._folder / kind).rglob("*.parquet"):
-                if path.parent.suffix != ".parquet" and tick_of(path) > self._manifest.tick:
+            for path in (self._folder / kind).glob("*/*.*"):
+                if path.suffix == UNCONFIRMED or tick_of(path) > self._manifest.tick:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

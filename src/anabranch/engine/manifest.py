@@ -72,8 +72,14 @@ class QueryState:
         Of the plan and its inputs: a state serves no other query.
     position
         It has said all about the time before.
+    since
+        Where its position began: it knows nothing of rows before.
     tick
         The last tick whose rows it has taken, if it takes them as they come.
+    needs
+        For each of its streams, for how long it needs rows after their time.
+    direct
+        Whether it takes rows as they come.
     origins
         The first time of each of its streams that it has seen.
     rows
@@ -84,7 +90,10 @@ class QueryState:
 
     fingerprint: str
     position: int = EVER
+    since: int = EVER
     tick: int = 0
+    needs: dict[str, int] = field(default_factory=dict)
+    direct: bool = False
     origins: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     logs: Logs = field(default_factory=dict)

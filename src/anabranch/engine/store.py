@@ -25,6 +25,8 @@ WRITTEN = pa.schema(
         ("last", pa.int64()),
     ]
 )
+UNCONFIRMED = ".tmp"
+"""Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
 WRITTEN_SQL = "name string, kind string, path string, rows long, first long, last long"
 
 
@@ -93,8 +95,7 @@ class _File:
 
     def __init__(self, folder: str, kind: str, name: str, prefix: str) -> None:
         self._about = {"name": name, "kind": kind, "path": f"{kind}/{name}/{prefix}-{uuid.uuid4().hex[:12]}.parquet"}
-        self._path = Path(folder) / self._about["path"]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = Path(folder) / (self._about["path"] + ("" if kind == "kept" else UNCONFIRMED))
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
         self._first: int | None = None
@@ -103,10 +104,11 @@ class _File:
     def write(self, batch: pa.RecordBatch) -> None:
         try:
             if self._writer is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._writer = pq.ParquetWriter(self._path, batch.schema, compression="snappy")
             self._writer.write_batch(batch)
         except OSError as error:
-            raise ResourceError(f"{self._path.name} cannot be written: {error}", hint="free some space") from error
+            raise self._failed(error) from error
         self._rows += batch.num_rows
         if TIME in batch.schema.names:
             bounds = pc.min_max(batch.column(TIME)).as_py()
@@ -114,10 +116,22 @@ class _File:
                 self._first = min(bounds["min"], bounds["min"] if self._first is None else self._first)
                 self._last = max(bounds["max"], bounds["max"] if self._last is None else self._last)
 
+    def _failed(self, error: OSError) -> ResourceError:
+        hint = "free some space on the disk of the checkpoint, then start again"
+        return ResourceError(f"{self._about['path']} cannot be written: {error}", hint=hint)
+
     def close(self) -> dict[str, object]:
         if self._writer is not None:
-            self._writer.close()
+            try:
+                self._writer.close()
+            except OSError as error:
+                raise self._failed(error) from error
         return {**self._about, "rows": self._rows, "first": self._first, "last": self._last}
+
+
+def confirm(folder: Path, path: str) -> None:
+    """The task that wrote a file is one whose result counts: tasks that were repeated or given up leave others."""
+    (folder / (path + UNCONFIRMED)).rename(folder / path)
 
 
 def prefix_of(tick: int, attempt: str) -> str:

@@ -17,19 +17,23 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch.cells.base import FOREVER, TIME, WEIGHT, Tick
+from anabranch.engine.failures import plain
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import OP, TS, ContinuousQuery
-from anabranch.engine.store import WRITTEN_SQL, AnswerTask, ShelveTask, now, prefix_of, tick_of
+from anabranch.engine.store import WRITTEN_SQL, AnswerTask, ShelveTask, confirm, now, prefix_of, tick_of
 from anabranch.model.continuous import Scalar, scans
 from anabranch.planning.reading import read
 from anabranch.spark.cell_task import CellReport, Reports, ReportsParam
 from anabranch.spark.flows import Grid, TickFlows
+
+BATCH_ROWS = 250_000
 
 log = logging.getLogger("anabranch")
 
@@ -84,26 +88,41 @@ class TickRunner:
         self._registry = registry
         self._grid = Grid.of(spark, cells)
         self._owner = uuid.uuid4().hex
+        self._moment = now()
         self.reports: Reports = {}
         self.last: Reports = {}
         self.titles: dict[tuple[str, int], str] = {}
 
     def run(
-        self, manifest: Manifest, offers: Sequence[Offer], idle: Mapping[str, bool], *, ends: bool = False
+        self, manifest: Manifest, offers: Sequence[Offer], idle: Mapping[str, bool], *, until: int | None = None
     ) -> Manifest:
-        """The manifest after a tick, committed."""
+        """The manifest after a tick, committed; queries go as far as time is complete, or up to `until` if given."""
         new = deepcopy(manifest)
         new.tick += 1
+        self._moment = now()
         self.last = {}
         prefix = prefix_of(new.tick, uuid.uuid4().hex[:8])
         self._shelve(new, [offer for offer in offers if self._waits(new, offer.stream)], prefix)
         self._pass_through(new, offers, prefix)
-        advances = [each for each in self._due(new, idle, ends=ends) if each.query.error is None]
+        advances = [each for each in self._due(new, idle, until) if each.query.error is None]
         self._advance_all(new, advances, prefix)
         self._close(new)
+        gone = self._forget(manifest, new)
         new.save(self._folder)
-        self._forget(manifest, new)
+        for path in gone:
+            path.unlink(missing_ok=True)
         return new
+
+    def cuts(self, manifest: Manifest) -> list[int]:
+        """Times up to which ticks go, so that none takes many more than `BATCH_ROWS` rows; the last one is the end."""
+        ends = [state.newest + 1 for state in manifest.streams.values() if state.newest is not None]
+        files = [file for state in manifest.streams.values() for file in state.files]
+        pieces = sum(file.rows for file in files) // BATCH_ROWS
+        if pieces < 2:
+            return ends and [max(ends)]
+        times = self._spark.read.parquet(*(str(self._folder / file.path) for file in files)).select(TIME)
+        inner = times.approxQuantile(TIME, [n / pieces for n in range(1, pieces)], 0.1 / pieces)
+        return [*sorted({int(each) for each in inner}), max(ends)]
 
     def schema_of(self, query: ContinuousQuery) -> StructType:
         """Columns of the answer; what does not fit together is found here, before anything runs."""
@@ -118,7 +137,7 @@ class TickRunner:
         parts = []
         for offer in offers:
             stream, state = offer.stream, manifest.streams[offer.stream.name]
-            latest = latest_of(stream)
+            latest = self._latest(stream)
             task = ShelveTask(stream.name, str(self._folder), prefix, state.closed, latest)
             parts.append(timed(offer).mapInArrow(task, WRITTEN_SQL))
             state.batch = offer.batch
@@ -128,19 +147,20 @@ class TickRunner:
                 state.rows += row["rows"]
                 state.files.append(StoredFile(row["path"], row["rows"], row["first"], row["last"]))
                 state.newest = row["last"] if state.newest is None else max(state.newest, row["last"])
-            elif row["kind"] == "late":
+                continue
+            confirm(self._folder, row["path"])
+            if row["kind"] == "late":
                 state.late += row["rows"]
             else:
                 state.unusable += row["rows"]
 
-    def _due(self, manifest: Manifest, idle: Mapping[str, bool], *, ends: bool) -> list[Advance]:
+    def _due(self, manifest: Manifest, idle: Mapping[str, bool], given: int | None) -> list[Advance]:
         advances = []
-        newest = [state.newest for state in manifest.streams.values() if state.newest is not None]
         for query in self._registry.queries.values():
             if query.direct:
                 continue
             names = scans(query.query.plan, "stream")
-            until = (max(newest) + 1 if newest else None) if ends else self._complete(manifest, names, idle)
+            until = self._complete(manifest, names, idle) if given is None else given
             if query.status == "running" and until is not None and until > manifest.queries[query.name].position:
                 advances.append(Advance(query, until))
         return advances
@@ -162,8 +182,8 @@ class TickRunner:
                     self._advance_all(manifest, [each], prefix)
                 return
             query = advances[0].query
-            query.error, query.status = error, "failed"
-            log.error("query %s failed and stands still: %s", query.name, error)
+            query.error, query.status = plain(error), "failed"
+            log.error("query %s failed and stands still: %s", query.name, query.error)
 
     def _advance(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> None:
         reports = self._spark.sparkContext.accumulator({}, ReportsParam())
@@ -171,13 +191,14 @@ class TickRunner:
         for each in advances:
             state, name = manifest.queries[each.query.name], each.query.name
             self._begin(manifest, each, state)
-            due = partial(self._rows, manifest, state.position, each.until)
+            due = partial(self._rows, manifest, state, each.until)
             answer, _ = self._answer(each.query, state, each.until, prefix, reports, due)
             parts.append(answer.mapInArrow(AnswerTask(name, str(self._folder), prefix), WRITTEN_SQL))
         written = reduce(DataFrame.union, parts).collect()
         for each in advances:
             manifest.queries[each.query.name].position = each.until
         for row in written:
+            confirm(self._folder, row["path"])
             manifest.queries[row["name"]].rows += row["rows"]
         for (name, stage, cell), report in reports.value.items():
             manifest.queries[name].logs.setdefault(stage, {})[cell] = report.log
@@ -217,6 +238,7 @@ class TickRunner:
             str(self._folder / "state"),
             reports,  # type: ignore[arg-type]
             lambda df, conditions: self._filtered(name, df, conditions),
+            begins=state.position == state.since,
         )
         answer = read(query.query, flows)
         self.titles.update({(name, stage.number): stage.title for stage in flows.stages})
@@ -231,8 +253,9 @@ class TickRunner:
 
     def _waits(self, manifest: Manifest, stream: StreamInput) -> bool:
         """Whether rows of a stream have to be put on the shelf: for history, or for a query that takes them later."""
-        readers = [each for each in self._registry.queries.values() if stream.name in scans(each.query.plan, "stream")]
-        ready = [each.direct and each.status == "running" and not self._missed(manifest, each) for each in readers]
+        readers = [name for name, state in manifest.queries.items() if stream.name in state.needs]
+        known = [self._registry.queries.get(name) for name in readers]
+        ready = [q is not None and q.direct and q.status == "running" and not self._missed(manifest, q) for q in known]
         return bool(stream.keep) or not ready or not all(ready)
 
     def _missed(self, manifest: Manifest, query: ContinuousQuery) -> list[StoredFile]:
@@ -257,60 +280,71 @@ class TickRunner:
             else:
                 continue
             unseen = offer is not None and not missed and manifest.streams[name].batch != offer.batch
-            if self._answer_directly(manifest, query, rows, offer if unseen else None, prefix):
+            if self._answer_directly(manifest, query, rows, offer if unseen else None, prefix, judged=bool(missed)):
                 state.tick = manifest.tick
         for offer in offers:
             if manifest.streams[offer.stream.name].batch != offer.batch:
                 self._shelve(manifest, [offer], prefix)  # its only reader has failed
 
     def _answer_directly(
-        self, manifest: Manifest, query: ContinuousQuery, rows: DataFrame, offer: Offer | None, prefix: str
+        self,
+        manifest: Manifest,
+        query: ContinuousQuery,
+        rows: DataFrame,
+        offer: Offer | None,
+        prefix: str,
+        *,
+        judged: bool,
     ) -> bool:
+        """Answer rows of a batch, or rows from the shelf, of which it has been judged already what is late."""
         name = scans(query.query.plan, "stream")[0]
-        stream, state = self._registry.streams[name], manifest.streams[name]
         counted = Observation()
-        late, unusable = F.col(TIME) < state.closed, F.col(TIME).isNull() | (F.col(TIME) > latest_of(stream))
         if offer is not None:
-            rows = rows.observe(
-                counted,
-                F.max(F.when(~unusable, F.col(TIME))).alias("newest"),
-                F.count_if(late & ~unusable).alias("late"),
-                F.count_if(unusable).alias("unusable"),
-                F.count(F.lit(1)).alias("rows"),
-            )
-        usable = rows.where(~late & ~unusable)
-        told = Observation()
+            time, one = F.col(TIME), F.lit(1)
+            wanted = {"first": F.min(time), "last": F.max(time), "timed": F.count(time), "rows": F.count(one)}
+            rows = rows.observe(counted, *(column.alias(name) for name, column in wanted.items()))
+        usable = rows if judged else rows.where(self._usable(manifest, name))
         folder = self._folder / "answers" / query.name / f"{prefix}.parquet"
         try:
             answer, _ = self._answer(query, manifest.queries[query.name], FOREVER, prefix, {}, lambda *_: usable)
-            answer.observe(told, F.count(F.lit(1)).alias("rows")).write.parquet(str(folder))
+            answer.write.parquet(str(folder))
         except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)
-            query.error, query.status = error, "failed"
-            log.error("query %s failed and stands still: %s", query.name, error)
+            query.error, query.status = plain(error), "failed"
+            log.error("query %s failed and stands still: %s", query.name, query.error)
             return False
-        manifest.queries[query.name].rows += told.get["rows"]
+        manifest.queries[query.name].rows += sum(pq.read_metadata(part).num_rows for part in folder.glob("part-*"))
         if offer is not None:
             self._count(manifest, offer, counted.get, prefix)
         return True
 
     def _count(self, manifest: Manifest, offer: Offer, counts: Mapping[str, Any], prefix: str) -> None:
         """Book a batch that did not go over the shelf; only what is late or unusable does."""
-        state = manifest.streams[offer.stream.name]
-        aside = counts["late"] + counts["unusable"]
-        if aside:
-            apart = timed(offer).where(
-                (F.col(TIME) < state.closed) | F.col(TIME).isNull() | (F.col(TIME) > latest_of(offer.stream))
-            )
-            self._shelve(manifest, [replace(offer, df=apart.drop(TIME))], prefix)
+        name = offer.stream.name
+        state, rows = manifest.streams[name], counts["rows"]
+        latest = self._latest(offer.stream)
+        if rows and (counts["timed"] < rows or counts["first"] < state.closed or counts["last"] > latest):
+            apart = timed(offer)
+            usable = apart.where(self._usable(manifest, name))
+            counts = usable.agg(F.max(TIME).alias("last"), F.count(F.lit(1)).alias("rows")).head().asDict()  # type: ignore[union-attr]
+            self._shelve(manifest, [replace(offer, df=apart.where(~self._usable(manifest, name)).drop(TIME))], prefix)
         state.batch = offer.batch
-        state.rows += counts["rows"] - aside
-        if counts["newest"] is not None:
-            state.newest = max(counts["newest"], counts["newest"] if state.newest is None else state.newest)
+        state.rows += counts["rows"]
+        if counts["last"] is not None:
+            state.newest = max(counts["last"], counts["last"] if state.newest is None else state.newest)
 
-    def _rows(self, manifest: Manifest, start: int, until: int, name: str, ago: int) -> DataFrame:
+    def _usable(self, manifest: Manifest, name: str) -> Column:
+        """Whether a row has a time that can be, and is not late."""
+        time, stream = F.col(TIME), self._registry.streams[name]
+        return F.coalesce((time >= manifest.streams[name].closed) & (time <= self._latest(stream)), F.lit(False))
+
+    def _latest(self, stream: StreamInput) -> int:
+        """Rows after this time cannot be believed."""
+        return FOREVER if stream.horizon is None else self._moment + stream.horizon
+
+    def _rows(self, manifest: Manifest, state: QueryState, until: int, name: str, ago: int) -> DataFrame:
         """Rows of a stream whose time falls into the tick, or so many microseconds earlier."""
-        start, until = start - ago, until - ago
+        start, until = max(state.position - ago, state.since), until - ago
         files = [f.path for f in manifest.streams[name].files if f.last >= start and f.first < until]
         if not files:
             return self._empty(name)
@@ -335,31 +369,27 @@ class TickRunner:
                 if each.direct and manifest.queries[each.name].tick == manifest.tick:
                     manifest.queries[each.name].position = state.closed
 
-    def _forget(self, old: Manifest, new: Manifest) -> None:
-        """Delete what no query and no history needs any more; forgotten files leave the next manifest."""
+    def _forget(self, old: Manifest, new: Manifest) -> list[Path]:
+        """Forget what no query and no history needs any more, also none that is yet to be registered again.
+
+        Returns the files, to be deleted once that is committed.
+        """
+        deleted: list[Path] = []
         for name, stream in self._registry.streams.items():
             state = new.streams[name]
-            readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
-            waiting = [new.queries[q.name].position - q.held.get(name, 0) for q in readers if not q.direct]
-            ticks = [new.queries[each.name].tick for each in readers if each.direct]
+            readers = [each for each in new.queries.values() if name in each.needs]
+            waiting = [each.position - each.needs[name] for each in readers if not each.direct]
+            ticks = [each.tick for each in readers if each.direct]
             needed, taken = min([state.closed, *waiting]) - stream.keep, min(ticks, default=new.tick)
             gone = [file for file in state.files if file.last < needed and tick_of(Path(file.path)) <= taken]
             state.files = [file for file in state.files if file not in gone]
-            for file in gone:
-                (self._folder / file.path).unlink(missing_ok=True)
-        kept = _segments(new)
-        for path in _segments(old) - kept:
-            (self._folder / "state" / path).unlink(missing_ok=True)
+            deleted += [self._folder / file.path for file in gone]
+        return deleted + [self._folder / "state" / path for path in _segments(old) - _segments(new)]
 
 
 def timed(offer: Offer) -> DataFrame:
     """The rows of a batch with their time in microseconds."""
     return offer.df.withColumn(TIME, F.unix_micros(F.col(f"`{offer.stream.timestamp}`").cast("timestamp")))
-
-
-def latest_of(stream: StreamInput) -> int:
-    """Rows after this time cannot be believed."""
-    return FOREVER if stream.horizon is None else now() + stream.horizon
 
 
 def _order(stream: StreamInput) -> tuple[str, ...]:

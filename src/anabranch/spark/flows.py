@@ -79,6 +79,8 @@ class TickFlows:
         Takes what the stages report.
     filters
         Applies conditions that call user functions.
+    begins
+        Whether this is the query's first tick, in which it is told of relations.
     stages
         Filled while a plan is read.
     held
@@ -99,6 +101,7 @@ class TickFlows:
     folder: str
     reports: Accumulator[Any]
     filters: Callable[[DataFrame, Sequence[Scalar]], DataFrame]
+    begins: bool = True
     stages: list[Stage] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
 
@@ -119,7 +122,7 @@ class TickFlows:
         """Elements of a relation: all of them in the first tick."""
         bounds = [F.lit(value).alias(name) for name, value in zip(ELEMENT, (EVER, FOREVER, 1), strict=True)]
         table = self.table(scan).select("*", *bounds)
-        return table if self.tick.start == EVER else table.limit(0)
+        return table if self.begins else table.limit(0)
 
     def table(self, scan: Scan) -> DataFrame:
         """All rows of a relation, without times."""

@@ -1,0 +1,265 @@
+"""`anabranch bench cql`: continuous queries against plain Structured Streaming, in one run."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.benches.harness import Answer, Race, answer, run
+from anabranch.benches.latency import latencies
+from anabranch.benches.resume import seconds_to_resume
+from anabranch.errors import InternalError
+from anabranch.measure import Bar, at_least, at_most, informed
+
+SEED = 20_260_004
+START = 1_767_225_600_000_000
+SECOND = 1_000_000
+SCHEMA = "seq long, ts timestamp, k long, a long, note string"
+KEYS = 1000
+
+
+def main(*, quick: bool, json_path: Path | None = None) -> int:
+    """Run every workload: see `harness.run`."""
+    return run(WORKLOADS, quick=quick, json_path=json_path)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A folder of files that a stream reads one by one."""
+
+    folder: Path
+    files: int
+    rows: int
+
+    def source(self, spark: SparkSession) -> DataFrame:
+        """The rows, a file per batch."""
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.folder))
+
+    @property
+    def all_rows(self) -> int:
+        """Rows in all files."""
+        return self.files * self.rows
+
+
+def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed:
+    """Files of rows at a steady rate over so many seconds of their own time; none lies on a full second."""
+    where = folder / name
+    if not where.exists():
+        rng, total = np.random.default_rng(SEED), files * rows
+        times = START + (np.arange(total) * (seconds * SECOND / total)).astype(np.int64)
+        times += times % SECOND == 0
+        where.mkdir(parents=True)
+        for number in range(files):
+            part = slice(number * rows, (number + 1) * rows)
+            columns = {
+                "seq": pa.array(np.arange(total)[part]),
+                "ts": pa.array(times[part], pa.timestamp("us", "UTC")),
+                "k": pa.array(rng.integers(0, KEYS, rows)),
+                "a": pa.array(rng.integers(0, 100, rows)),
+                "note": pa.array(np.array(["quiet", "loud", "odd", "even"])[rng.integers(0, 4, rows)]),
+            }
+            pq.write_table(pa.table(columns), where / f"{number:06d}.parquet")
+    return Feed(where, files, rows)
+
+
+Made = Callable[[DataFrame], DataFrame]
+Contender = Callable[[Feed, Path], DataFrame]
+
+
+def contest(contenders: Mapping[str, Contender], given: Feed, folder: Path, rounds: int) -> Race:
+    """Run all contenders on the same files, each round in another order; all must give the same bag of rows."""
+    result: Race = Race({name: [] for name in contenders})
+    names, found = list(contenders), None
+    for number in range(rounds + 1):  # the first round is to warm up
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            out = folder / f"{name.replace(' ', '-')}-{number}"
+            began = time.perf_counter()
+            rows = contenders[name](given, out)
+            seconds = time.perf_counter() - began
+            told: Answer = answer(rows)
+            found = found or told
+            if told != found:
+                raise InternalError(f"{name} answered {told[0]} rows, or others, instead of {found[0]}")
+            if number:
+                result.seconds[name].append(seconds)
+            shutil.rmtree(out, ignore_errors=True)
+    result.answer = found
+    return result
+
+
+def ours(spark: SparkSession, text: str, pick: Made) -> Contender:
+    """A query of ours, into files."""
+
+    def once(given: Feed, out: Path) -> DataFrame:
+        engine = ab.Engine(spark, out / "state")
+        engine.stream("s", given.source(spark), timestamp="ts", sequence="seq")
+        query = engine.query(text, name="q")
+        query.start(sink="parquet", path=str(out / "answer"))
+        query.await_idle()
+        engine.stop()
+        return pick(spark.read.parquet(str(out / "answer")))
+
+    return once
+
+
+def plain(
+    spark: SparkSession, made: Callable[[DataFrame], DataFrame], pick: Callable[[DataFrame], DataFrame]
+) -> Contender:
+    """Structured Streaming, into files."""
+
+    def once(given: Feed, out: Path) -> DataFrame:
+        writer = made(given.source(spark)).writeStream.format("parquet").option("path", str(out / "answer"))
+        writer.option("checkpointLocation", str(out / "state")).trigger(availableNow=True).start().awaitTermination()
+        return pick(spark.read.parquet(str(out / "answer")))
+
+    return once
+
+
+def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """A filter and a projection."""
+    given = feed(folder, "wide", 12 if quick else 40, 400_000, 600)
+    wanted = [F.col(name) for name in ("k", "a", "loud", "_ts")]
+
+    def made(df: DataFrame) -> DataFrame:
+        return df.where("a > 30 AND note <> 'odd'").selectExpr("k", "a * 2 AS a", "upper(note) AS loud", "ts AS _ts")
+
+    text = "Select k, a * 2 As a, Upper(note) As loud From s Where a > 30 And note <> 'odd'"
+    contenders = {
+        "plain": plain(spark, made, lambda df: df.select(*wanted)),
+        "ours": ours(spark, text, lambda df: df.select(*wanted)),
+        "plain again": plain(spark, made, lambda df: df.select(*wanted)),
+    }
+    found = contest(contenders, given, folder, 2 if quick else 5)
+    rate = given.all_rows / found.median("ours")
+    return [
+        at_least(
+            "filter and projection: rows/s of ours / plain Spark",
+            found.ratio("plain", "ours"),
+            0.9,
+            f"{rate:,.0f} rows/s, {found.describe('plain', 'ours')}",
+        ),
+        informed(
+            "filter and projection: A/A control", found.ratio("plain again", "plain"), found.describe("plain again")
+        ),
+    ]
+
+
+def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Counts and sums by key over the last 10 minutes, every minute."""
+    given = feed(folder, "long", 8 if quick else 24, 100_000, (8 if quick else 24) * 300)
+    # Spark tells a window one batch after its end, so the end is left out on both sides.
+    until = START + (given.files - 2) * 300 * SECOND
+    first = START + 600 * SECOND
+
+    def told(df: DataFrame) -> DataFrame:
+        return df.where(F.unix_micros("at").between(first, until)).select(
+            "k", "n", "total", F.unix_micros("at").alias("at")
+        )
+
+    def made(df: DataFrame) -> DataFrame:
+        window = F.window("ts", "10 minutes", "1 minute")
+        grouped = df.withWatermark("ts", "0 seconds").groupBy(window, "k")
+        return grouped.agg(F.count(F.lit(1)).alias("n"), F.sum("a").alias("total")).select(
+            "k", "n", "total", F.col("window.end").alias("at")
+        )
+
+    text = "Select Rstream(k, Count(*) As n, Sum(a) As total) From s [Range 10 Minutes Slide 1 Minute] Group By k"
+    contenders = {
+        "spark": plain(spark, made, told),
+        "ours": ours(spark, text, lambda df: told(df.withColumnRenamed("_ts", "at"))),
+        "ours again": ours(spark, text, lambda df: told(df.withColumnRenamed("_ts", "at"))),
+    }
+    found = contest(contenders, given, folder, 2 if quick else 5)
+    rate = given.all_rows / found.median("ours")
+    return [
+        at_least(
+            "sliding count and sum: rows/s of ours / Spark's windows",
+            found.ratio("spark", "ours"),
+            2,
+            f"{rate:,.0f} rows/s, {found.describe('spark', 'ours')}",
+        ),
+        informed("sliding count and sum: A/A control", found.ratio("ours again", "ours"), found.describe("ours again")),
+    ]
+
+
+def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """The same rows and the same changes per row, over a window 16 times as long."""
+    given = feed(folder, "grow", 10 if quick else 24, 60_000, (10 if quick else 24) * 120)
+    text = "Select k, Count(*) As n, Sum(a) As total From s [Range {} Seconds] Group By k"
+    contenders: dict[str, Contender] = {
+        name: ours(spark, text.format(seconds), lambda df: df.agg(F.lit(1)))
+        for name, seconds in (("short", 45), ("long", 720), ("short again", 45))
+    }
+    found = contest(contenders, given, folder, 3 if quick else 5)
+    return [
+        at_most("cost per row, window x 16", found.ratio("long", "short"), 1.3, found.describe("short", "long")),
+        informed(
+            "cost per row, window x 16: A/A control", found.ratio("short again", "short"), found.describe("short again")
+        ),
+    ]
+
+
+def sharing(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Bytes that a second query on the same stream and window adds to what one alone holds."""
+    given = feed(folder, "shared", 4, 100_000 if quick else 250_000, 400)
+    texts = {
+        "counts": "Select k, Count(*) As n From s [Range 1 Hour] Group By k",
+        "sums": "Select k, Sum(a) As total From s [Range 1 Hour] Group By k",
+    }
+
+    def held(names: list[str]) -> int:
+        out = folder / f"shared-{len(names)}"
+        engine = ab.Engine(spark, out)
+        engine.stream("s", given.source(spark), timestamp="ts", sequence="seq")
+        queries = [engine.query(texts[name], name=name) for name in names]
+        for query in queries:
+            query.start()
+        for query in queries:
+            query.await_idle()
+        engine.stop()
+        found = engine.held_bytes()
+        shutil.rmtree(out, ignore_errors=True)
+        return found
+
+    one, both = held(["counts"]), held(["counts", "sums"])
+    detail = f"{one / 1e6:.1f} MB and {both / 1e6:.1f} MB with {given.all_rows:,} rows in the window"
+    return [
+        at_most(
+            "second query on the same stream and window: extra memory, percent", 100 * (both - one) / one, 15, detail
+        )
+    ]
+
+
+def recovery(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """From a killed driver to the first tick after it, with a million rows in windows."""
+    given = feed(folder, "million", 12, 100_000, 1200)
+    seconds, detail = seconds_to_resume(given.folder, given.files, folder / "resume")
+    return [at_most("recovery with 1M rows in windows, seconds after Spark is up", seconds, 10, detail)]
+
+
+def latency(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """From the moment a row is there to the moment its answer is, at half of the rate that can be kept up."""
+    peak, found = latencies(spark, folder / "latency", seconds=20 if quick else 60)
+    p95 = statistics.quantiles(found, n=20)[-1]
+    detail = f"median {statistics.median(found):.2f} s, {len(found):,} answers, {peak / 2:,.0f} of {peak:,.0f} rows/s"
+    return [at_most("latency at half of the peak rate, p95, seconds", p95, 1.5, detail)]
+
+
+def _rate(given: Feed, found: Race, other: str) -> str:
+    return f"{given.all_rows / found.median('ours'):,.0f} rows/s, {found.describe(other, 'ours')}"
+
+
+WORKLOADS = (pass_through, sliding, window_growth, sharing, recovery, latency)

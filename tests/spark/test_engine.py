@@ -1,0 +1,714 @@
+"""Continuous queries on Spark: examples, disorder, queries that come and go, sinks, restarts, failures, scripts."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+
+import anabranch as ab
+from anabranch.cql.dialect import parse_query
+from anabranch.errors import AnabranchError, QueryError
+from cql.answers import answered, before, expected
+from cql.oracle import Oracle
+from cql.streams import SECOND, Relation, Row, Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(900)  # a busy machine is slow
+
+ZERO = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN = int(ZERO.timestamp()) * SECOND
+PATIENCE_SECONDS = 120.0
+SCHEMA = "seq long, ts timestamp, k long, a long"
+ARROW = pa.schema([("seq", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("k", pa.int64()), ("a", pa.int64())])
+LABELS = ((0, "red"), (1, "green"))
+
+Event = tuple[float | None, int, int | None]  # second, k, a
+
+
+def moment(second: float) -> datetime:
+    return ZERO + timedelta(seconds=second)
+
+
+@dataclass
+class Feed:
+    """A stream that grows file by file, each a batch of its own."""
+
+    spark: SparkSession
+    folder: Path
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._files = itertools.count()
+
+    def add(self, *events: Event) -> None:
+        """One more file."""
+        new = []
+        for second, k, a in events:
+            new.append((len(self.rows), None if second is None else moment(second), k, a))
+            self.rows.append((len(self.rows), None if second is None else BEGIN + round(second * SECOND), k, a))
+        number = next(self._files)
+        columns = [pa.array([row[place] for row in new], each.type) for place, each in enumerate(ARROW)]
+        beside = self.folder / f"_{number}.parquet"
+        pq.write_table(pa.table(columns, schema=ARROW), beside)
+        os.utime(beside, (number + 1, number + 1))
+        beside.rename(self.folder / f"{number}.parquet")
+
+    @property
+    def df(self) -> DataFrame:
+        return self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(self.folder))
+
+    def oracle(self, keep: Callable[[Row], bool] = lambda row: True) -> Oracle:
+        """What follows from all rows so far, or from some."""
+        columns = (("k", "bigint"), ("a", "bigint"))
+        relation = Relation("r", (("k", "bigint"), ("label", "string")), LABELS)
+        return Oracle([Stream("s", columns, tuple(filter(keep, self.rows)))], [relation])
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path / "s")
+
+
+def labels(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(list(LABELS), "k long, label string")
+
+
+def wanted(oracle: Oracle, text: str, until: float) -> Counter[Row]:
+    return before(expected(oracle, parse_query(text)), BEGIN + round(until * SECOND))
+
+
+def settled(*queries: Any) -> None:
+    for query in queries:
+        query.await_idle()
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "this does not happen"
+        time.sleep(0.05)
+
+
+def told(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Rows with the second at which each appears, and, of a relation, whether it enters or leaves."""
+    op = ["_op"] if "_op" in df.columns else []
+    rows = df.selectExpr(*columns, "unix_micros(_ts) as _micros", *op).collect()
+    found = [(*row[: len(columns)], (row["_micros"] - BEGIN) / SECOND, *(row[name] for name in op)) for row in rows]
+    return sorted(found, key=lambda row: (row[len(columns)], row[-1] == "+", repr(row)))
+
+
+# -- the examples of the thesis
+
+
+def table(spark: SparkSession, columns: str, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """A bounded stream: of each row the second comes first."""
+    made = [(number, moment(row[0]), *row[1:]) for number, row in enumerate(rows)]
+    return spark.createDataFrame(made, f"seq long, ts timestamp, {columns}").repartition(2)
+
+
+def in_table(address: str) -> bool:
+    return address.startswith("10.")
+
+
+def contains(data: str, part: str) -> bool:
+    return part in data
+
+
+THESIS = {
+    "network": """
+        Select  sum(C.size) As total
+        From    C [Range 10 minutes], B [Range 10 minutes], O [Range 10 minutes]
+        Where   C.pid = B.pid and B.pid = O.pid""",
+    "filtered": "Select * From S Where S.A > 10 and S.B < 20 and S.C > 40",
+    "filtered_at_length": "Select Istream(*) From S [Rows Unbounded] Where S.A > 10 and S.B < 20 and S.C > 40",
+    "joined": """
+        Select  S1.A, S1.B, S2.D
+        From    S1 [Rows 1000], S2 [Range 2 Minutes]
+        Where   S1.A = S2.A and S1.A > 10 and S1.B < 20""",
+    "joined_as_stream": """
+        Select  Istream(S1.A)
+        From    S1 [Rows 1000], S2 [Range 2 Minutes]
+        Where   S1.A = S2.A and S1.A > 10 and S1.B < 20""",
+    "greatest": "Select A, Max(B) As most From S1 [Rows 2] Group By A",
+    "intrusion": """
+        Select  P.data
+        From    Packets P
+        Where   lookup(P.destAddr) = true and matches(P.data, 'abc') = true and matches(P.data, 'xyz') = true""",
+    "accidents": """
+        Select distinct sid From
+          (Select LastRep.cid, sid From
+            (CarStr [Partition By cid Rows 1]) as LastRep,
+            (Select distinct cid From
+              CarStr [Range 30 seconds]) as CurActiveCars
+           Where LastRep.cid = CurActiveCars.cid)
+         as CurCarSeg,
+         (Select cid
+          From CarStr [Partition By cid Rows 4]
+          Group By cid
+          Having count (distinct xpos) = 1 and count(*) = 4)
+         as AccCars
+        Where CurCarSeg.cid = AccCars.cid""",
+}
+
+
+def test_the_examples_of_the_thesis_say_what_they_mean(spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    inputs: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+        "C": ("pid long, size long", [(0, 1, 100), (60, 2, 50)]),
+        "B": ("pid long, size long", [(10, 1, 100), (70, 2, 50), (80, 3, 9)]),
+        "O": ("pid long, size long", [(20, 1, 100), (300, 2, 50)]),
+        "S": ("A long, B long, C long", [(1, 11, 19, 41), (2, 11, 19, 40), (3, 20, 5, 50), (4, 10, 5, 50)]),
+        "S1": ("A long, B long", [(1, 12, 5), (2, 9, 5), (3, 13, 30)]),
+        "S2": ("A long, D long", [(4, 12, 7), (5, 13, 7), (6, 9, 7)]),
+        "Packets": (
+            "destAddr string, data string",
+            [(1, "10.1", "abc-xyz"), (2, "10.1", "abc"), (700, "9.1", "abcxyz")],
+        ),
+        "CarStr": (
+            "cid long, xpos long, sid long",
+            [(0, 1, 5, 7), (10, 2, 1, 7), (30, 1, 5, 7), (40, 2, 2, 8), (60, 1, 5, 7), (70, 2, 2, 8), (90, 1, 5, 7)],
+        ),
+    }
+    for name, (columns, rows) in inputs.items():
+        engine.stream(name, table(spark, columns, rows), timestamp="ts", sequence="seq")
+    engine.function("lookup", in_table)
+    engine.function("matches", contains)
+    for name, text in THESIS.items():
+        engine.query(text, name)
+    answers = engine.run_batch()
+
+    assert told(answers["network"], "total") == [
+        (None, 0, "+"),
+        (None, 20, "-"),
+        (100, 20, "+"),
+        (100, 300, "-"),
+        (150, 300, "+"),
+        (150, 600.000001, "-"),
+        (50, 600.000001, "+"),
+        (50, 660.000001, "-"),
+        (None, 660.000001, "+"),
+    ]
+    assert told(answers["filtered"], "A", "B", "C") == [(11, 19, 41, 1), (20, 5, 50, 3)]
+    assert told(answers["filtered_at_length"], "A", "B", "C") == told(answers["filtered"], "A", "B", "C")
+    assert told(answers["joined"], "A", "B", "D") == [(12, 5, 7, 4, "+"), (12, 5, 7, 124.000001, "-")]
+    assert told(answers["joined_as_stream"], "A") == [(12, 4)]
+    assert told(answers["greatest"], "A", "most") == [
+        (12, 5, 1, "+"),
+        (9, 5, 2, "+"),
+        (12, 5, 3, "-"),
+        (13, 30, 3, "+"),
+    ]
+    assert told(answers["intrusion"], "data") == [("abc-xyz", 1)]
+    assert told(answers["accidents"], "sid") == [(7, 90, "+"), (7, 120.000001, "-")]
+
+
+# -- time
+
+
+def test_rows_out_of_order_change_nothing_and_late_or_unusable_ones_stay_aside(feed: Feed, spark: SparkSession) -> None:
+    busy = "Select k, Count(*) As n From s [Range 5 Seconds] Group By k"
+    engine, ahead = ab.Engine(spark), (datetime.now(UTC) - ZERO).total_seconds() + 2 * 86400
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="5 seconds")
+    engine.stream("bare", feed.df, timestamp="ts", sequence="seq", skew="5 seconds")
+    feed.add((0, 1, 1), (3, 1, 2), (1, 0, 3), (10, 1, 4), (None, 1, 5), (ahead, 1, 6))
+    feed.add((4, 1, 7), (7, 0, 8), (12, 1, 9), (6, 1, 10))
+    feed.add((30, 1, 11))
+    queries = [
+        engine.query(busy, "busy").start(),
+        engine.query("Select k, a From s Where a > 2", "large").start(),
+        engine.query("Select k, a From bare Where a > 2", "large_of_bare").start(),
+    ]
+    settled(*queries)
+    engine.stop()
+
+    usable = {0, 1, 2, 3, 7, 8, 9, 10}
+    oracle = feed.oracle(lambda row: row[0] in usable)
+    assert answered(queries[0].to_dataframe()) == wanted(oracle, busy, 25)
+    for query in queries[1:]:
+        assert answered(query.to_dataframe()) == wanted(oracle, "Select k, a From s Where a > 2", 100)
+    for stream in ("s", "bare"):
+        assert [row["a"] for row in engine.late(stream).collect()] == [7]
+        assert sorted(row["a"] for row in engine.unusable(stream).collect()) == [5, 6]
+    shown = engine.show("streams").splitlines()
+    assert shown[0].split() == ["stream", "up", "to", "rows", "late", "unusable", "columns"]
+    for line in shown[2:]:
+        assert line.split()[1:6] == ["2026-01-01", "00:00:30.000", "8", "1", "2"]
+
+
+def test_a_silent_stream_that_may_be_idle_holds_nobody_up(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    silent = Feed(spark, tmp_path / "silent")
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.stream("silent", silent.df, timestamp="ts", sequence="seq", idle="200 milliseconds")
+    engine.stream("awaited", silent.df, timestamp="ts", sequence="seq")
+    alone = "Select Istream(k, a) From s [Now] Where k Not In (Select k From {} [Range 1 Minute])"
+    feed.add((0, 0, 1), (5, 1, 2))
+    query, waiting = (engine.query(alone.format(name), f"beside_{name}") for name in ("silent", "awaited"))
+    query.start()
+    waiting.start()
+    eventually(lambda: told(query.to_dataframe(), "k", "a") == [(0, 1, 0)])
+    settled(waiting)
+    assert waiting.to_dataframe().isEmpty()
+
+    silent.add((3, 1, 0), (6, 1, 0))
+    eventually(lambda: engine.late("silent").count() == 1)
+    feed.add((7, 1, 3), (8, 0, 4), (9, 0, 5))
+    eventually(lambda: told(query.to_dataframe(), "k", "a") == [(0, 1, 0), (1, 2, 5), (0, 4, 8)])
+    settled(waiting)
+    assert told(waiting.to_dataframe(), "k", "a") == [(0, 1, 0)]
+    assert engine.late("awaited").isEmpty()
+    assert [row["k"] for row in engine.late("silent").collect()] == [1]
+    engine.stop()
+
+
+def test_streams_without_rows_give_no_answers(feed: Feed, spark: SparkSession) -> None:
+    texts = {"count": "Select Count(*) As n From s [Rows 5]", "all": "Select k From s"}
+    bounded, streaming = ab.Engine(spark), ab.Engine(spark)
+    bounded.stream("s", spark.createDataFrame([], SCHEMA), timestamp="ts")
+    streaming.stream("s", feed.df, timestamp="ts")
+    for name, text in texts.items():
+        bounded.query(text, name)
+        streaming.query(text, name).start()
+    assert all(answer.isEmpty() for answer in bounded.run_batch().values())
+    feed.add()
+    settled(*streaming.queries.values())
+    assert all(query.to_dataframe().isEmpty() for query in streaming.queries.values())
+    assert streaming.queries["count"].current().isEmpty()
+    streaming.stop()
+
+
+# -- queries that come and go
+
+BUSY = "Select k, Count(*) As n, Sum(a) As total From s [Range 10 Seconds] Group By k"
+SMALL = "Select k, a From s Where a < 5"
+STRANGE = "Select Istream(k, a) From s [Now] Where k Not In (Select k From r)"
+PAIRS = "Select x.a, y.a As b From s [Rows 3] As x, s [Range 4 Seconds] As y Where x.k = y.k"
+
+
+def test_queries_come_and_go_while_others_run(feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", keep="1 hour")
+    engine.relation("r", labels(spark))
+    seen: list[int] = []
+    busy = engine.query(BUSY, "busy").start()
+    small = engine.query(SMALL, "small").start(sink=lambda answer, tick: seen.append(tick))
+    feed.add((0, 0, 1), (1, 1, 2), (2, 2, 3), (4, 0, 4))
+    settled(busy, small)
+    runs = {query.runId for query in spark.streams.active}
+
+    later = {
+        "later_busy": BUSY,
+        "later_small": SMALL,
+        "later_strange": STRANGE,
+        "later_pairs": PAIRS,
+    }
+    for name, text in later.items():
+        engine.query(text, name).start()
+    history = {f"history_{name}": text for name, text in (("busy", BUSY), ("small", SMALL), ("strange", STRANGE))}
+    for name, text in history.items():
+        engine.query(text, name, history=True).start()
+    small.pause()
+    busy.pause()
+    before_pause = answered(busy.to_dataframe()), answered(small.to_dataframe())
+    feed.add((5, 0, 1), (6, 3, 2), (7, 0, 9))
+    feed.add((9, 2, 3), (16, 3, 4))
+    settled(*engine.queries.values())
+    assert (answered(busy.to_dataframe()), answered(small.to_dataframe())) == before_pause
+    assert [line.split()[1] for line in engine.show().splitlines()[1:3]] == ["paused", "paused"]
+
+    busy.resume()
+    small.resume()
+    engine.queries["later_pairs"].stop()
+    feed.add((17, 1, 1), (30, 0, 2))
+    settled(*engine.queries.values())
+    engine.drop("later_pairs")
+    assert "later_pairs" not in engine.queries
+    assert {query.runId for query in spark.streams.active} == runs
+
+    everything, since = feed.oracle(), feed.oracle(lambda row: row[1] >= BEGIN + 4 * SECOND)
+    for name, text in {"busy": BUSY, **history}.items():
+        until = 1000 if "small" in name else 30
+        assert answered(engine.queries[name].to_dataframe()) == wanted(everything, text, until), name
+    assert answered(small.to_dataframe()) == wanted(everything, SMALL, 1000)
+    for name in ("later_busy", "later_strange"):
+        assert answered(engine.queries[name].to_dataframe()) == wanted(since, later[name], 30), name
+    came_later = feed.oracle(lambda row: row[1] > BEGIN + 4 * SECOND)
+    assert answered(engine.queries["later_small"].to_dataframe()) == wanted(came_later, SMALL, 1000)
+    assert seen == sorted(set(seen))
+
+    with pytest.raises(QueryError, match="'s' is read by busy"):
+        engine.drop("s")
+    busy.stop()
+    with pytest.raises(QueryError, match="query busy is stopped, not paused"):
+        busy.resume()
+    engine.stop()
+
+
+def test_queries_can_be_registered_in_the_middle_of_ticks(feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark, cells=1)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    first = engine.query(BUSY, "first").start()
+    for second in range(6):
+        feed.add((second, second % 2, second))
+    for number in range(8):
+        engine.query("Select k From s Where a > 100", f"q{number}").start()
+        engine.stream(f"other{number}", feed.df, timestamp="ts")
+    settled(*engine.queries.values())
+    assert answered(first.to_dataframe()) == wanted(feed.oracle(), BUSY, 5)
+    assert {query.status for query in engine.queries.values()} == {"running"}
+    engine.stop()
+
+
+# -- sinks, restarts, queries over queries
+
+FILES = ("parquet", "json", "csv")
+STORY = {
+    "busy": BUSY,
+    "small": SMALL,
+    "pairs": PAIRS,
+    "doubled": "Select k, twice(a) As b From s Where even(k)",
+    "ends": "Select Dstream(k, a) From s [Range 3 Seconds]",
+    **{f"as_{kind}": "Select k, Count(*) As n From s [Rows 3] Group By k" for kind in FILES},
+    "direct_parquet": SMALL,
+    "busiest": "Select Max(n) As n From busy",
+    "few": "Select Count(*) As n From low [Range 5 Seconds]",
+    "console": "Select Istream(k) From s [Now] Where a = 3",
+}
+
+
+def even(k: int) -> bool:
+    return k % 2 == 0
+
+
+def twice(a: int) -> int:
+    return 2 * a
+
+
+@dataclass
+class Story:
+    """An engine that has stopped, and its successor on the same checkpoint, after all rows have come."""
+
+    feed: Feed
+    folder: Path
+    engine: ab.Engine
+    called: list[tuple[int, Counter[Row]]]
+    printed: str
+
+
+def told_again(spark: SparkSession, feed: Feed, folder: Path, called: list[tuple[int, Counter[Row]]]) -> ab.Engine:
+    """Queries are registered and started one after the other, while rows come."""
+    engine = ab.Engine(spark, folder / "state")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.relation("r", labels(spark))
+    engine.function("even", even)
+    engine.function("twice", twice, "long")
+    engine.view("low", "Select k, a From s Where a < 5")
+    for name, text in STORY.items():
+        query = engine.query(text, name, history=True)
+        kind = name.rpartition("_")[2]
+        if kind in FILES:
+            query.start(sink=kind, path=str(folder / name))
+        elif name == "pairs":
+            query.start(sink=lambda answer, tick: called.append((tick, answered(answer))))
+        else:
+            query.start(sink="console" if name == "console" else "memory")
+        if name == "busy":
+            settled(query)
+    settled(*engine.queries.values())
+    return engine
+
+
+@pytest.fixture(scope="module")
+def story(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, functions_of_tests_travel: None
+) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp("story")
+    feed, called = Feed(spark, folder / "s"), list[tuple[int, Counter[Row]]]()
+    feed.add((0, 0, 1), (1, 1, 3), (1, 2, 8), (4, 0, 4))
+    with redirect_stdout(io.StringIO()) as printed:
+        told_again(spark, feed, folder, called).stop()
+        feed.add((5, 1, 3), (6, 0, 2), (6, 0, 2))
+        feed.add((9, 2, 3), (18, 1, 7))
+        engine = told_again(spark, feed, folder, called)
+    yield Story(feed, folder, engine, called, printed.getvalue())
+    engine.stop()
+
+
+@pytest.mark.parametrize("name", ["busy", "small", "pairs", "ends", "as_parquet"])
+def test_a_restart_changes_no_answer(story: Story, name: str) -> None:
+    until = 1000 if name == "small" else 18
+    got = answered(story.engine.queries[name].to_dataframe())
+    assert got == wanted(story.feed.oracle(), STORY[name], until)
+
+
+def test_functions_are_called_in_conditions_and_in_columns(story: Story) -> None:
+    got = told(story.engine.queries["doubled"].to_dataframe(), "k", "b")
+    assert got == [(0, 2, 0), (2, 16, 1), (0, 8, 4), (0, 4, 6), (0, 4, 6), (2, 6, 9)]
+
+
+def test_queries_read_answers_of_other_queries_and_views(story: Story) -> None:
+    oracle = story.feed.oracle()
+    inlined = f"Select Max(n) As n From ({BUSY}) As busy"
+    assert answered(story.engine.queries["busiest"].to_dataframe()) == wanted(oracle, inlined, 18)
+    inlined = "Select Count(*) As n From (Select k, a From s Where a < 5) [Range 5 Seconds] As low"
+    assert answered(story.engine.queries["few"].to_dataframe()) == wanted(oracle, inlined, 18)
+
+
+def test_the_relation_of_a_query_can_be_looked_at(story: Story) -> None:
+    at_the_end = [(row["k"], row["n"]) for row in story.engine.queries["busy"].current().collect()]
+    assert sorted(at_the_end) == [(2, 1)]
+    with pytest.raises(QueryError, match="the answer of small is a stream, which has no current state"):
+        story.engine.queries["small"].current()
+
+
+@pytest.mark.parametrize("name", ["as_parquet", "as_json", "as_csv", "direct_parquet"])
+def test_files_hold_every_tick_once(story: Story, name: str, spark: SparkSession) -> None:
+    answer = story.engine.queries[name].to_dataframe()
+    kind, schema = name.rpartition("_")[2], answer.schema
+    ticks = [path.name for path in (story.folder / name).iterdir()]
+    assert ticks
+    assert all(tick.startswith("tick=") for tick in ticks)
+    read = spark.read.schema(schema).option("header", True).format(kind).load(str(story.folder / name))
+    assert answered(read.select(*answer.columns)) == answered(answer)
+
+
+def test_a_function_is_given_every_tick_once(story: Story) -> None:
+    ticks = [tick for tick, _ in story.called]
+    assert ticks == sorted(set(ticks))
+    given = sum((rows for _, rows in story.called), Counter[Row]())
+    assert given == answered(story.engine.queries["pairs"].to_dataframe())
+
+
+def test_the_console_shows_ticks(story: Story) -> None:
+    assert story.printed.count("-- tick") == 2
+    assert story.printed.count("2026-01-01 00:00:01") == 1
+    assert story.printed.count("2026-01-01 00:00:05") == 1
+
+
+def test_tables_show_what_is_registered(story: Story) -> None:
+    assert [line.split()[0] for line in story.engine.show().splitlines()] == ["query", *STORY]
+    assert story.engine.show("relations").splitlines()[1].split(maxsplit=1) == ["r", "k, label"]
+    assert story.engine.show("views").splitlines()[1].split(maxsplit=1) == ["low", "Select k, a From s Where a < 5"]
+    with pytest.raises(QueryError, match="did you mean 'queries'"):
+        story.engine.show("querys")
+    progress = {row["query"]: row for row in story.engine.progress()}
+    assert progress["busy"]["status"] == "running"
+    assert progress["busy"]["up to"] == "2026-01-01 00:00:18.000"
+    assert progress["busy"]["lag s"] == "0.0"
+    assert progress["pairs"]["state rows"] != "0"
+    assert "window range 10 seconds" in story.engine.queries["busy"].explain()
+
+
+def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_version(
+    story: Story, spark: SparkSession, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    last = sorted((story.folder / "state").glob("manifest-*.json"))[-1]
+    (state / last.name).write_text(last.read_text())
+
+    engine = ab.Engine(spark, state)
+    engine.stream("s", story.feed.df, timestamp="ts", sequence="seq")
+    other = BUSY.replace("10 Seconds", "11 Seconds")
+    with pytest.raises(QueryError, match="the checkpoint holds another query, or other inputs, under the name 'busy'"):
+        engine.query(other, "busy")
+    engine.drop("busy")
+    assert engine.query(other, "busy").status == "registered"
+
+    engine = ab.Engine(spark, state)
+    engine.stream("s", story.feed.df.selectExpr("*", "a as more"), timestamp="ts", sequence="seq")
+    with pytest.raises(QueryError, match="other inputs, under the name 'small'"):
+        engine.query(SMALL, "small")
+
+    (state / last.name).write_text(json.dumps(json.loads(last.read_text()) | {"version": 0}))
+    with pytest.raises(QueryError, match="is of another version of this library"):
+        ab.Engine(spark, state)
+
+
+# -- failures
+
+
+def explodes(a: int) -> bool:
+    return 10 // a > 0
+
+
+def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    engine = ab.Engine(spark, tmp_path / "state")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.function("explodes", explodes)
+    delivered: list[int] = []
+
+    def full(answer: DataFrame, tick: int) -> None:
+        delivered.append(tick)
+        raise OSError("the disk of the sink is full")
+
+    engine.query("Select Sum(a) As total From s [Rows 5]", "overflow").start()
+    engine.query("Select k From s Where explodes(a)", "divided").start()
+    engine.query(BUSY.replace("Sum(a)", "Max(a)"), "undelivered").start(sink=full)
+    busy, small = engine.query(PAIRS, "pairs").start(), engine.query(SMALL, "small").start()
+    seen = engine.query("Select Istream(query, value) From SysStream [Now] Where property = 'rows'", "seen").start()
+    feed.add((0, 0, 2**62), (1, 0, 1), (2, 0, 2))
+    settled(busy, small)
+    feed.add((3, 0, 2**62), (4, 0, 0), (5, 1, 2))
+    feed.add((6, 0, 3), (9, 1, 2))
+    settled(busy, small)
+
+    failures = {
+        "overflow": r"^the sum in '\w+' exceeds the range of a long\n  hint: cast its argument to double",
+        "divided": "ZeroDivisionError",
+        "undelivered": "the disk of the sink is full",
+    }
+    for name, message in failures.items():
+        assert engine.queries[name].status == "failed"
+        with pytest.raises(Exception, match=message):
+            engine.queries[name].await_idle()
+    assert len(delivered) == 1
+    oracle = feed.oracle()
+    assert answered(busy.to_dataframe()) == wanted(oracle, PAIRS, 9)
+    assert answered(small.to_dataframe()) == wanted(oracle, SMALL, 1000)
+    assert {row["query"] for row in seen.to_dataframe().collect()} >= {"pairs", "small"}
+
+    given: list[Counter[Row]] = []
+    engine.queries["undelivered"].start(sink=lambda answer, tick: given.append(answered(answer)))
+    settled(engine.queries["undelivered"])
+    assert sum(given, Counter[Row]()) == wanted(oracle, BUSY.replace("Sum(a)", "Max(a)"), 9)
+    engine.stop()
+
+
+def test_a_source_whose_columns_change_says_so(feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    query = engine.query(BUSY, "busy").start()
+    feed.add((0, 0, 1))
+    settled(query)
+    other = pa.table({"seq": [1], "ts": pa.array([moment(1)], pa.timestamp("us", "UTC")), "k": ["one"], "a": [1]})
+    pq.write_table(other, feed.folder / "other.parquet")
+    with pytest.raises(Exception, match=r"(?s)other\.parquet.*\bk\b|\bk\b.*other\.parquet"):
+        settled(query)
+    engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Select k From r [Range 5 Seconds]", "window"),
+        ("Select s.k From s [Now], r Where s.k = r.label", "label"),
+        ("Select k From know", "did you mean 'known'"),
+        ("Select kk From s", "k"),
+        ("Select k From s Order By k", "Order By"),
+        ("Select nothing(k) From s", "nothing"),
+        ("Select Sum(label) As n From s [Now], r Where s.k = r.k", "sum needs numbers"),
+    ],
+)
+def test_queries_that_cannot_be_are_refused_when_they_are_registered(
+    text: str, message: str, bounded: ab.Engine
+) -> None:
+    with pytest.raises(AnabranchError, match=message) as error:
+        bounded.query(text, "q")
+    assert "java" not in str(error.value).lower()
+    assert "q" not in bounded.queries
+
+
+@pytest.fixture(scope="module")
+def bounded(spark: SparkSession) -> ab.Engine:
+    engine = ab.Engine(spark)
+    engine.stream("s", spark.createDataFrame([], SCHEMA), timestamp="ts", sequence="seq")
+    engine.relation("r", labels(spark))
+    engine.query("Select k From s", "known")
+    return engine
+
+
+def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed: Feed, spark: SparkSession) -> None:
+    empty = spark.createDataFrame([], SCHEMA)
+    for name in ("s", "R", "Known", "sysstream"):
+        with pytest.raises(QueryError, match="there is already something named"):
+            bounded.stream(name, empty, timestamp="ts")
+    with pytest.raises(QueryError, match="'2 many' is no name"):
+        bounded.relation("2 many", empty)
+    with pytest.raises(QueryError, match="unknown column 'when' in stream 'x'"):
+        bounded.stream("x", empty, timestamp="when")
+    with pytest.raises(QueryError, match="column 'seq' of stream 'x' is of type long, not a time"):
+        bounded.stream("x", empty, timestamp="seq")
+    with pytest.raises(QueryError, match="skew '5 parsecs' is no duration"):
+        bounded.stream("x", empty, timestamp="ts", skew="5 parsecs")
+    with pytest.raises(QueryError, match="relation 'x' is a streaming DataFrame"):
+        bounded.relation("x", feed.df)
+    with pytest.raises(QueryError, match="stream 's' is a bounded DataFrame"):
+        bounded.queries["known"].start()
+    with pytest.raises(QueryError, match="unknown sink 'parket'"):
+        bounded.queries["known"].use_sink("parket")
+    with pytest.raises(QueryError, match="sink 'csv' needs a path"):
+        bounded.queries["known"].use_sink("csv")
+    with pytest.raises(QueryError, match="there is no 'knwn' to drop"):
+        bounded.drop("knwn")
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts")
+    with pytest.raises(QueryError, match="stream 's' has no end"):
+        engine.run_batch()
+
+
+# -- scripts
+
+
+def test_a_script_says_it_all(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    labels(spark).write.parquet(str(tmp_path / "r"))
+    engine = ab.Engine(spark)
+    feed.add((0, 0, 1), (1, 1, 3), (1, 0, 8), (4, 2, 4))
+    said = engine.execute(f"""
+        Create Stream s (seq Long, ts Timestamp, k Long, a Long)
+            From 'parquet' With (path = '{feed.folder}') Timestamp ts Sequence seq Skew 1 Second Keep 1 Minute;
+        Create Relation r From 'parquet' With (path = '{tmp_path / "r"}');
+        Create View low As Select k, a From s Where a < 5;
+        Create Query named From History As Select Istream(low.a, r.label) From low [Now], r Where low.k = r.k;
+        Create Query busy Into 'parquet' With (path = '{tmp_path / "busy"}') As
+            Select k, Count(*) As n From s [Range 1 Second] Group By k;
+        Select a From s Where a > 7;
+        Create Query gone As Select k From s;
+        Drop Query gone;
+        Show Queries; Show Streams; Show Relations; Show Views;
+        Explain busy;
+        Explain Select k From s Where a > 2""")
+    queries, streams, relations, views, plan, other = said
+    assert [line.split()[0] for line in queries.splitlines()] == ["query", "named", "busy", "query_3"]
+    assert [line.split()[0] for line in streams.splitlines()] == ["stream", "SysStream", "s"]
+    assert "label" in relations
+    assert "a < 5" in views
+    assert "window range 1 second" in plan
+    assert "flowchart" in plan
+    assert "filter" in other
+
+    for query in engine.queries.values():
+        query.start()
+    engine.execute("Pause named")
+    feed.add((9, 0, 1))
+    settled(*engine.queries.values())
+    engine.execute("Resume named")
+    settled(*engine.queries.values())
+    assert told(engine.queries["named"].to_dataframe(), "a", "label") == [(1, "red", 0), (3, "green", 1)]
+    assert told(engine.queries["query_3"].to_dataframe(), "a") == [(8, 1)]
+    assert not spark.read.parquet(str(tmp_path / "busy")).isEmpty()
+    engine.stop()
+    for text, message in {
+        "Pause nobody": "there is no query 'nobody'",
+        "Create Relation x From 'parquet' With (path = '/nowhere')": "'x' cannot be read",
+    }.items():
+        with pytest.raises(QueryError, match=message):
+            engine.execute(text)

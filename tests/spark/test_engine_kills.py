@@ -1,0 +1,177 @@
+"""Crashes: whatever is killed, and whenever, nothing is lost and nothing comes twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anabranch.cql.dialect import parse_query
+from cql.answers import before, expected
+from cql.oracle import Oracle
+from cql.streams import SECOND, Row, Stream
+from spark.killed_engine import QUERIES, ticks
+
+SOAK = "ANABRANCH_SOAK" in os.environ
+KILLS = 50 if SOAK else 5
+WORKER_KILLS = 10 if SOAK else 2
+PROGRAM = Path(__file__).with_name("killed_engine.py")
+PATIENCE_SECONDS = 280.0
+ZERO = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN = int(ZERO.timestamp()) * SECOND
+SKEW = SECOND
+ARROW = pa.schema([("seq", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("k", pa.int64()), ("a", pa.int64())])
+
+
+def written(folder: Path, files: int, rng: random.Random) -> list[Stream]:
+    """Two streams of files, one second each, disordered within the skew."""
+    streams = []
+    for name in ("lefts", "rights"):
+        rows: list[Row] = []
+        for number in range(files):
+            times = [number * SECOND + rng.randrange(SECOND) for _ in range(6)]
+            new = [(len(rows) + i, BEGIN + t, rng.randrange(4), rng.randrange(9)) for i, t in enumerate(times)]
+            rows += new
+            path = folder / name / f"{number}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            told = [(s, ZERO + timedelta(microseconds=t - BEGIN), k, a) for s, t, k, a in new]
+            columns = [pa.array(values, each.type) for values, each in zip(zip(*told, strict=True), ARROW, strict=True)]
+            pq.write_table(pa.table(columns, schema=ARROW), path)
+            os.utime(path, (number + 1, number + 1))
+        streams.append(Stream(name, (("k", "bigint"), ("a", "bigint")), tuple(rows), skew=SKEW))
+    return streams
+
+
+def delivered(folder: Path, name: str) -> Counter[Row]:
+    table = pq.read_table(folder / "out" / name, partitioning=None)
+    values = zip(*(table[column].to_pylist() for column in table.column_names if column[0] != "_"), strict=True)
+    times = table["_ts"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+    weights = table["_op"].to_pylist() if "_op" in table.column_names else ["+"] * len(table)
+    return Counter((*row, time_, 1 if op == "+" else -1) for row, time_, op in zip(values, times, weights, strict=True))
+
+
+def assert_exact(folder: Path, streams: list[Stream]) -> None:
+    oracle = Oracle(streams)
+    for name, text in QUERIES.items():
+        ast = parse_query(text)
+        shown = [max(row[1] for row in stream.rows) for stream in streams if stream.name in text]
+        until = max(shown) + 1 if name == "picked" else min(shown) - SKEW
+        want, got = before(expected(oracle, ast), until), delivered(folder, name)
+        assert got == want, f"{name}: lost {want - got}, more than wanted {got - want}"
+
+
+@contextmanager
+def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("ab") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def awaited(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "this does not happen"
+        time.sleep(0.01)
+
+
+def below(pid: int) -> dict[int, int]:
+    """All processes that descend from one, each with its parent."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit():
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found: dict[int, int] = {}
+    grown = {pid}
+    while grown:
+        grown = {child for child, parent in parents.items() if parent in grown}
+        found |= {child: parents[child] for child in grown}
+    return found
+
+
+def workers(pid: int) -> list[int]:
+    """Python workers of Spark: children of its daemon, which has the same command line."""
+
+    def is_daemon(number: int) -> bool:
+        try:
+            return b"pyspark.daemon" in Path(f"/proc/{number}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    tree = {child: parent for child, parent in below(pid).items() if is_daemon(child)}
+    return [child for child, parent in tree.items() if parent in tree]
+
+
+@pytest.mark.timeout(4 * PATIENCE_SECONDS if not SOAK else 7200)
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for workers in /proc")
+def test_kills_of_drivers_and_workers_neither_lose_nor_double_answers(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    streams, checkpoint = written(tmp_path, 2 * (KILLS + WORKER_KILLS) + 6, rng), tmp_path / "state"
+    blows = ["driver"] * KILLS + ["worker"] * WORKER_KILLS
+    rng.shuffle(blows)
+    lives, most = 0, 3 * len(blows)
+    while True:
+        lives += 1
+        assert lives <= most, (tmp_path / "log").read_text()[-5000:]
+        with running([sys.executable, str(PROGRAM), str(tmp_path), str(checkpoint)], tmp_path / "log") as process:
+            while blows and process.poll() is None:
+                reached = ticks(checkpoint) + rng.randint(1, 2)
+                awaited(lambda: process.poll() is not None or ticks(checkpoint) >= reached)  # noqa: B023
+                try:
+                    process.wait(rng.uniform(0, 0.5))  # into the next tick
+                except subprocess.TimeoutExpired:
+                    pass
+                else:
+                    break
+                if blows.pop() == "driver":
+                    break
+                for worker in workers(process.pid):
+                    os.kill(worker, signal.SIGKILL)
+            if not blows and process.wait(PATIENCE_SECONDS) == 0:
+                break
+    assert (tmp_path / "log").read_text().count("finished") == 1
+    assert_exact(tmp_path, streams)
+
+
+def mountable() -> bool:
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.timeout(2 * PATIENCE_SECONDS)
+@pytest.mark.skipif(not mountable(), reason="needs a file system of its own")
+def test_a_full_disk_stops_the_engine_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    streams, small = written(tmp_path, 12, random.Random(8)), tmp_path / "small"
+    small.mkdir()
+    program = [sys.executable, str(PROGRAM), str(tmp_path), str(small), "--full"]
+    mounted = f"mount -t tmpfs -o size=16m tmpfs {small} && exec {' '.join(program)}"
+    with running(["unshare", "-rm", "sh", "-c", mounted], tmp_path / "log") as process:
+        ended = process.wait(PATIENCE_SECONDS)
+    said = (tmp_path / "log").read_text()
+    assert ended == 0, said[-5000:]
+    assert "the disk is full" in said
+    failed = said[said.index("failed:") :]
+    assert "No space left on device" in failed
+    assert_exact(tmp_path, streams)
