@@ -35,7 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the test run: starting it takes longer than most tests."""
-    session = local_session("anabranch-tests", cores=2)
+    # Queries are many and small here: the compiler's last steps cost more than they save.
+    session = local_session("anabranch-tests", cores=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
     yield session
     session.stop()
 

@@ -350,8 +350,8 @@ def _hole(number: int) -> str:
 
 
 def _by_value(values: Row) -> Row:
-    """A key that sorts rows by their values from left to right, NULLs first."""
-    return tuple((value is not None, value) for value in values)
+    """A key that sorts rows by their values from left to right, NULLs last."""
+    return tuple((value is None, value) for value in values)
 
 
 @cache

@@ -330,8 +330,11 @@ class Engine:
                 self._sources[name] = self._source(self._registry.streams[name])
 
     def _source(self, stream: StreamInput) -> StreamingQuery:
+        kept = self._folder / "sources" / stream.name
+        if (kept / "offsets").exists() and not (kept / "offsets" / "0").exists():
+            shutil.rmtree(kept)  # a first batch that was never written down, as on a full disk: Spark would refuse it
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
-        return writer.option("checkpointLocation", str(self._folder / "sources" / stream.name)).start()
+        return writer.option("checkpointLocation", str(kept)).start()
 
     def _offer(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
         """Called by Spark for every batch: wait until a tick has taken it."""
@@ -357,7 +360,8 @@ class Engine:
                     return
                 if not self._something() and self._idle() == self._idled:
                     continue
-            time.sleep(GATHERING_SECONDS)  # streams that are ready at about the same time share a tick
+            if len(self._sources) > 1:
+                time.sleep(GATHERING_SECONDS)  # streams that are ready at about the same time share a tick
             with self._changed:
                 offers, self._offers = self._offers, []
                 self._wanted, self._busy = False, True
