@@ -185,11 +185,11 @@ def test_what_a_window_holds(window: Window, at: float, expected: list[Any]) -> 
     assert held(TIES, window, at) == expected
 
 
-def test_without_a_sequence_ties_are_ordered_by_values_and_nulls_come_first() -> None:
+def test_without_a_sequence_ties_are_ordered_by_values_and_nulls_come_last() -> None:
     source = stream((0, 1, 7), (0, 0, 9), (0, None, 8), (0, 1, None), sequenced=False)
-    assert held(source, Window(rows=1), 0) == [7]
-    assert held(source, Window(rows=2), 0) == [None, 7]
-    assert held(source, Window(rows=3), 0) == [None, 7, 9]
+    assert held(source, Window(rows=1), 0) == [8]
+    assert held(source, Window(rows=2), 0) == [None, 8]
+    assert held(source, Window(rows=3), 0) == [None, 7, 8]
 
 
 def test_instants_are_the_moves_of_windows_up_to_the_end() -> None:
