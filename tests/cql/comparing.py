@@ -1,0 +1,41 @@
+"""One random case through the engine without Spark and through the oracle; a module of its own, for other processes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from anabranch.cql.binder import bind
+from anabranch.cql.catalog import Catalog
+from anabranch.cql.dialect import parse_query
+from anabranch.model.continuous import Query
+from cql.generate import random_case
+from cql.local import LocalEngine
+from cql.oracle import Oracle
+from cql.streams import Case, Row
+
+
+def bound(case: Case) -> Query:
+    """The case's query, bound to its streams and relations."""
+    streams = {stream.name: tuple(name for name, _ in stream.columns) for stream in case.streams}
+    relations = {relation.name: tuple(name for name, _ in relation.columns) for relation in case.relations}
+    return bind(case.query, Catalog(streams, relations), "q")
+
+
+def expected(case: Case) -> Counter[Row]:
+    """What the definition says."""
+    oracle, ast = Oracle(case.streams, case.relations), parse_query(case.query)
+    if oracle.is_stream(ast):
+        return Counter({(*row, 1): n for row, n in oracle.answer(ast).items()})
+    return oracle.changes(ast)
+
+
+def difference(seed: int) -> str | None:
+    """What the two say differently about a case; every fifth loses its memory between ticks, every seventh collides."""
+    case = random_case(seed)
+    with tempfile.TemporaryDirectory(prefix="anabranch-case-") as folder:
+        log = Path(folder) if seed % 5 == 0 else None
+        got = LocalEngine(case, bound(case), log, few_codes=seed % 7 == 0).answer()
+    want = expected(case)
+    return None if got == want else f"seed {seed}: {case}\nmissing {want - got}\nextra {got - want}"
