@@ -8,7 +8,7 @@ multiplicities, and changes; semi and anti joins are made of those.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Literal, TypeAlias
 
@@ -21,6 +21,7 @@ from anabranch.cells.contents import Contents
 from anabranch.cells.counting import Counting
 from anabranch.cells.join import MultiJoin
 from anabranch.cells.membership import Membership
+from anabranch.cells.pipeline import Pipeline
 from anabranch.cells.row_window import RowWindow
 from anabranch.model.continuous import (
     Aggregate,
@@ -51,6 +52,17 @@ ONE = Scalar("1L")
 NEVER = Scalar(f"{FOREVER}L")
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
 CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
+
+
+@dataclass(frozen=True)
+class Then:
+    """An operator that follows on a stage in the same cells, and the columns that it gets: there, and here."""
+
+    title: str
+    make: Callable[[], Operator]
+    names: tuple[tuple[str, str], ...]
+    instants: tuple[str, ...] = ()
+    slides: tuple[int, ...] = ()
 
 
 def read(query: Query, backend: Backend[Flow]) -> Flow:
@@ -84,27 +96,27 @@ class _Reader(Generic[Flow]):
             return self._backend.project(inserted, [*_same(plan.columns), (TIME, _column(START)), (WEIGHT, ONE)])
         return self._changes(plan.input, plan.kind)
 
-    def elements(self, plan: Plan) -> Flow:
-        """The elements of a relation."""
+    def elements(self, plan: Plan, then: Then | None = None) -> Flow:
+        """The elements of a relation, or what an operator makes of them that follows in the same cells."""
         match plan:
             case Scan():
                 return self._backend.relation(plan)
             case Window():
-                return self._window(plan)
+                return self._window(plan, then)
             case Filter():
                 return self._backend.filter(self.elements(plan.input), plan.conditions)
             case Project():
                 return self._backend.project(self.elements(plan.input), [*plan.items, *_same(ELEMENT)])
             case Join():
-                return self._join(plan)
+                return self._join(plan, then)
             case Member():
-                return self._member(plan)
+                return self._member(plan, then)
             case Aggregate():
-                return self._aggregate(plan)
+                return self._aggregate(plan, then)
             case Distinct():
-                return self._counting("distinct", [self._changing(plan.input)], plan.columns)
+                return self._counting("distinct", [self._changing(plan.input)], plan.columns, then)
             case SetOperation():
-                return self._set_operation(plan)
+                return self._set_operation(plan, then)
             case ToStream():
                 raise TypeError("a stream needs a window")  # the binder sees to it
 
@@ -151,23 +163,24 @@ class _Reader(Generic[Flow]):
         both = self._backend.union(parts)
         return both if plan.slide is None else self._sliding(both, plan.columns, plan.slide)
 
-    def _window(self, plan: Window) -> Flow:
+    def _window(self, plan: Window, then: Then | None) -> Flow:
         if plan.rows is not None:
-            flow = self._row_window(plan, plan.rows)
+            flow = self._row_window(plan, plan.rows, then)
         else:
             end = NEVER if plan.span is None else _later(plan.span)
             bounds = [(START, _column(TIME)), (END, end), (WEIGHT, ONE)]
             flow = self._backend.project(self.rows(plan.input, False), [*_same(plan.columns), *bounds])
         return flow if plan.slide is None else self._sliding(flow, plan.columns, plan.slide)
 
-    def _row_window(self, plan: Window, rows: int) -> Flow:
+    def _row_window(self, plan: Window, rows: int, then: Then | None) -> Flow:
         flow = self.rows(plan.input, True)
         schema = self._backend.schema(flow)
         order = tuple(name for name in schema.names if name.startswith(ORDER))
         make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
-        window = self._stage("window of rows", make, [feed], [flow], _fields(schema, (*plan.columns, *order), TIMES))
-        return self._backend.project(window, _same((*plan.columns, *ELEMENT)))
+        output = _fields(schema, (*plan.columns, *order), TIMES)
+        window = self._stage("window of rows", make, [feed], [flow], output, then)
+        return window if then else self._backend.project(window, _same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
         """What enters or leaves does so at the next multiple of the slide; what is gone by then never shows."""
@@ -176,11 +189,9 @@ class _Reader(Generic[Flow]):
         moved = self._backend.project(flow, [*items, (WEIGHT, _column(WEIGHT))])
         return self._backend.filter(moved, [Scalar(f"{START} < {END}", (START, END))])
 
-    def _join(self, plan: Join) -> Flow:
-        moving = [number for number, each in enumerate(plan.inputs) if not constant(each)]
-        if len(moving) == len(plan.inputs) or not _linked(moving, plan.keys):
-            return self._meet(plan)
-        return self._enriched(plan, moving)
+    def _join(self, plan: Join, then: Then | None) -> Flow:
+        moving = _looking_up(plan)
+        return self._meet(plan, then) if moving is None else self._enriched(plan, moving)
 
     def _enriched(self, plan: Join, moving: Sequence[int]) -> Flow:
         """What varies is joined first; tables that do not are looked up, so nothing has to be remembered for them."""
@@ -213,7 +224,7 @@ class _Reader(Generic[Flow]):
             case _:
                 raise TypeError(f"{type(plan).__name__} may vary with time")
 
-    def _meet(self, plan: Join) -> Flow:
+    def _meet(self, plan: Join, then: Then | None = None) -> Flow:
         columns = [each.columns for each in plan.inputs]
         flows = self._comparable([self.elements(each) for each in plan.inputs], columns, plan.keys)
         flows = [self._known(flow, number, plan.keys) for number, flow in enumerate(flows)]
@@ -222,9 +233,9 @@ class _Reader(Generic[Flow]):
             self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
         ]
         make = partial(MultiJoin, len(flows), plan.keys)
-        return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]))
+        return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]), then)
 
-    def _member(self, plan: Member) -> Flow:
+    def _member(self, plan: Member, then: Then | None) -> Flow:
         """Rows are joined with the distinct keys of the other side."""
         there_is = [(f"{right}_{place}", _column(right)) for place, (_, right) in enumerate(plan.pairs)]
         items = tuple(there_is) or (("_one", ONE),)
@@ -235,7 +246,8 @@ class _Reader(Generic[Flow]):
         flows[1] = self._known(flows[1], 1, keys)
         make = partial(Membership, plan.columns, keys, plan.negated)
         output = _fields(self._backend.schema(flows[0]), plan.columns, TIMES)
-        return self._stage("anti join" if plan.negated else "semi join", make, _feeds(columns, keys), flows, output)
+        title = "anti join" if plan.negated else "semi join"
+        return self._stage(title, make, _feeds(columns, keys), flows, output, then)
 
     def _comparable(
         self,
@@ -264,7 +276,7 @@ class _Reader(Generic[Flow]):
         known = [Scalar(f"`{name}` IS NOT NULL", (name,)) for key in keys for i, name in key if i == number]
         return self._backend.filter(flow, known) if known else flow
 
-    def _aggregate(self, plan: Aggregate) -> Flow:
+    def _aggregate(self, plan: Aggregate, then: Then | None) -> Flow:
         flow = self._changing(plan.input)
         schema = self._backend.schema(flow)
         kinds = [
@@ -274,9 +286,9 @@ class _Reader(Generic[Flow]):
         grouped = pa.schema([*(schema.field(name) for name in plan.keys), *kinds])
         feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
         make = partial(GroupBy, plan.keys, plan.aggregations, grouped)
-        return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]))
+        return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]), then)
 
-    def _set_operation(self, plan: SetOperation) -> Flow:
+    def _set_operation(self, plan: SetOperation, then: Then | None) -> Flow:
         counted = plan.kind != "union" or not plan.all
         flows = [self._changing(each) if counted else self.elements(each) for each in plan.inputs]
         names = [each.columns for each in plan.inputs]
@@ -296,13 +308,13 @@ class _Reader(Generic[Flow]):
         ]
         if plan.kind == "union":
             union = self._backend.union(alike)
-            return union if plan.all else self._counting("distinct", [union], plan.columns)
-        return self._counting(f"{plan.kind} all" if plan.all else plan.kind, alike, plan.columns)
+            return union if plan.all else self._counting("distinct", [union], plan.columns, then)
+        return self._counting(f"{plan.kind} all" if plan.all else plan.kind, alike, plan.columns, then)
 
-    def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str]) -> Flow:
+    def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
         feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
         output = _fields(self._backend.schema(flows[0]), columns, TIMES)
-        return self._stage(rule, partial(Counting, len(flows), rule), feeds, flows, output)
+        return self._stage(rule, partial(Counting, len(flows), rule), feeds, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
         return self._by_row(plan, kind, partial(Changes, kind))
@@ -321,6 +333,11 @@ class _Reader(Generic[Flow]):
         instants: tuple[str, ...] = (),
         slides: tuple[int, ...] = (),
     ) -> Flow:
+        """An operator that has to see equal rows together: where they are already, or after a shuffle."""
+        base, names = _renaming(plan)
+        place = _place(base)
+        if place is not None and set(place) <= {name for name, _ in names}:
+            return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
         output = _fields(self._backend.schema(flow), columns, CHANGED)
         feeds = (Feed(((KEY, columns),), (columns,)),)
@@ -329,10 +346,62 @@ class _Reader(Generic[Flow]):
         return self._backend.stage(stage, [flow])
 
     def _stage(
-        self, title: str, make: Callable[[], Operator], feeds: Sequence[Feed], flows: Sequence[Flow], output: pa.Schema
+        self,
+        title: str,
+        make: Callable[[], Operator],
+        feeds: Sequence[Feed],
+        flows: Sequence[Flow],
+        output: pa.Schema,
+        then: Then | None = None,
     ) -> Flow:
         self._stages += 1
-        return self._backend.stage(Stage(self._stages, title, make, tuple(feeds), output, self._streams), flows)
+        stage = Stage(self._stages, title, make, tuple(feeds), output, self._streams)
+        if then is not None:
+            told = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
+            stage = replace(
+                stage,
+                title=f"{title}, {then.title}",
+                make=partial(Pipeline, make, then.names, then.make),
+                output=told,
+                instants=then.instants,
+                slides=then.slides,
+            )
+        return self._backend.stage(stage, flows)
+
+
+def _renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:
+    """A plan below the projections that only rename, and its columns: there, and here."""
+    if not isinstance(plan, Project) or not all(map(_plain, plan.items)):
+        return plan, tuple((name, name) for name in plan.columns)
+    below, names = _renaming(plan.input)
+    there = {new: old for old, new in names}
+    return below, tuple((there[scalar.columns[0]], name) for name, scalar in plan.items)
+
+
+def _place(plan: Plan) -> tuple[str, ...] | None:
+    """The columns that decide in which cell a row of a stage is; None for what is no stage."""
+    match plan:
+        case Aggregate():
+            return plan.keys
+        case Window() if plan.rows is not None and plan.slide is None:
+            return plan.partition
+        case Distinct():
+            return plan.columns
+        case SetOperation() if plan.kind != "union" or not plan.all:
+            return plan.columns
+        case Member():
+            return tuple(left for left, _ in plan.pairs[:1]) or plan.columns
+        case Join() if _looking_up(plan) is None:
+            grid = _grid([each.columns for each in plan.inputs], plan.keys)
+            return tuple(name for dimension in grid for name in dimension[min(dimension)])
+        case _:
+            return None
+
+
+def _looking_up(plan: Join) -> list[int] | None:
+    """The inputs that vary, if the others can be looked up for them."""
+    moving = [number for number, each in enumerate(plan.inputs) if not constant(each)]
+    return None if len(moving) == len(plan.inputs) or not _linked(moving, plan.keys) else moving
 
 
 def _linked(inputs: Sequence[int], keys: Keys) -> bool:
@@ -422,3 +491,7 @@ def _fields(schema: pa.Schema, names: Sequence[str], more: pa.Schema) -> pa.Sche
 def _next_multiple(name: str, step: int) -> str:
     """Rounded up, in integers, also before 1970."""
     return f"{name} + ((-{name}) % {step}L + {step}L) % {step}L"
+
+
+def _plain(item: tuple[str, Scalar]) -> bool:
+    return item[1].columns[:1] != () and item[1] == _column(item[1].columns[0])
