@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import anabranch as ab
+from anabranch.engine.sinks import Delivery
 
 SCHEMA = "ts timestamp, k long, a long"
 QUERY = "Select k, Count(*) As n, Sum(a) As total From s [Range 5 Seconds] Group By k"
@@ -47,11 +47,11 @@ class _Clock:
         self._began = time.monotonic()
         self.told: list[float] = []
 
-    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+    def deliver(self, given: Delivery) -> None:
         now = time.time()
         if time.monotonic() - self._began < SETTLING_SECONDS:
             return
-        times = pa.concat_arrays([pq.read_table(file, columns=["_ts"])["_ts"].combine_chunks() for file in files])
+        times = pa.concat_arrays([pq.read_table(file, columns=["_ts"])["_ts"].combine_chunks() for file in given.files])
         ages = now - pc.cast(times, pa.int64()).to_numpy() / 1e6
         self.told += ages[:: max(1, len(ages) // WORTH)].tolist()
 

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import sqlglot
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from sqlglot import exp
 
+from anabranch.model.build import predicate
 from anabranch.model.continuous import Scalar
+from anabranch.model.predicates import Predicate
 from anabranch.spark.filter import Filter
+
+
+@dataclass(frozen=True)
+class Negated:
+    """`Not f(...)`; what is NULL stays so."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *values: Any) -> bool | None:
+        """The opposite."""
+        found = self.function(*values)
+        return None if found is None else not found
 
 
 class Functions:
@@ -34,5 +51,23 @@ class Functions:
         """Rows for which all conditions are true; their order adapts."""
         key = (query, tuple(conditions))
         if key not in self._filters:
-            self._filters[key] = Filter(*(F.expr(each.sql) for each in conditions))
+            self._filters[key] = Filter(*map(self._predicate, conditions))
         return self._filters[key].apply(df)
+
+    def filters(self, query: str) -> list[Filter]:
+        """The filters of a query that have been applied so far."""
+        return [found for (name, _), found in self._filters.items() if name == query]
+
+    def _predicate(self, condition: Scalar) -> Predicate | Column:
+        """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""
+        call = sqlglot.parse_one(condition.sql, read="spark").unnest()
+        negated = isinstance(call, exp.Not)
+        call = call.this.unnest() if negated else call
+        known = {name.lower(): found for name, found in self._functions.items()}
+        if not isinstance(call, exp.Anonymous) or call.name.lower() not in known:
+            return F.expr(condition.sql)
+        function, returns = known[call.name.lower()]
+        if returns != "boolean" or not all(isinstance(each, exp.Column) for each in call.expressions):
+            return F.expr(condition.sql)
+        columns = [each.name for each in call.expressions]
+        return predicate(Negated(function) if negated else function, *columns, name=condition.sql)

@@ -7,17 +7,16 @@ it is there; whatever an interrupted tick has left behind is not named by any an
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anabranch.cells.base import EVER
 from anabranch.cells.segments import Segment
+from anabranch.engine.store import write_text
 from anabranch.errors import QueryError
 
-VERSION = 1
+VERSION = 2
 KEPT_MANIFESTS = 2
 _NAME = "manifest-{:012d}.json"
 
@@ -27,12 +26,13 @@ Logs = dict[int, dict[int, tuple[Segment, ...]]]
 
 @dataclass(frozen=True)
 class StoredFile:
-    """Rows of a stream; `first` and `last` are their smallest and largest time."""
+    """Rows of a stream; `first` and `last` are their smallest and largest time, `tick` is the tick that took them."""
 
     path: str
     rows: int
     first: int
     last: int
+    tick: int = 0
 
 
 @dataclass
@@ -108,16 +108,20 @@ class Manifest:
     queries: dict[str, QueryState] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Commit: write beside, then rename."""
-        folder.mkdir(parents=True, exist_ok=True)
-        written = folder / f".{uuid.uuid4().hex}.tmp"
-        with written.open("w") as file:
-            json.dump({"version": VERSION, **asdict(self)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        written.replace(folder / _NAME.format(self.tick))
+        """Commit."""
+        write_text(folder / _NAME.format(self.tick), json.dumps({"version": VERSION, **asdict(self)}))
         for old in sorted(folder.glob("manifest-*.json"))[:-KEPT_MANIFESTS]:
             old.unlink(missing_ok=True)
+
+    def segments(self) -> set[str]:
+        """Files of the state of queries."""
+        return {
+            segment.path
+            for query in self.queries.values()
+            for cells in query.logs.values()
+            for log in cells.values()
+            for segment in log
+        }
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:

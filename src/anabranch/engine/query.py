@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 
 from anabranch.cql.rendering import render
 from anabranch.engine.sinks import Sink, sink_of
+from anabranch.engine.store import OP
 from anabranch.errors import QueryError
 from anabranch.model.continuous import Query
+from anabranch.spark.filter import Filter
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
-
-TS, OP = "_ts", "_op"
 
 
 class ContinuousQuery:
@@ -81,7 +81,7 @@ class ContinuousQuery:
 
     def to_dataframe(self) -> DataFrame:
         """The answer so far."""
-        return self._engine._answers(self.query)
+        return self._engine._answer(self.query)
 
     def current(self) -> DataFrame:
         """The relation as it is now: inserts without what was deleted since."""
@@ -94,6 +94,10 @@ class ContinuousQuery:
         weight = F.sum(F.when(F.col(OP) == "+", 1).otherwise(-1))
         there = counted.agg(weight.alias("_n")).where("_n > 0")
         return there.withColumn("_n", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int")))).drop("_n")
+
+    def filters(self) -> list[Filter]:
+        """Its conditions that call your functions, as they adapt: see `Filter.report` and `Filter.events`."""
+        return self._engine._filters(self.query)
 
     def explain(self) -> str:
         """The plan, as text."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from anabranch.cells.base import EVER
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.ticks import Registry
+from anabranch.engine.registry import Registry
 from anabranch.errors import QueryError, suggest
 from anabranch.model.continuous import scans
 from anabranch.spark.cell_task import Reports
@@ -15,7 +15,7 @@ from anabranch.spark.cell_task import Reports
 KINDS = ("queries", "streams", "relations", "views")
 
 
-def showing(kind: str, registry: Registry, manifest: Manifest, views: Mapping[str, str]) -> str:
+def showing(kind: str, registry: Registry, manifest: Manifest) -> str:
     """A table as text."""
     if kind == "queries":
         states = manifest.queries
@@ -40,7 +40,7 @@ def showing(kind: str, registry: Registry, manifest: Manifest, views: Mapping[st
             ("relation", "columns"), [(name, ", ".join(df.columns)) for name, df in registry.relations.items()]
         )
     if kind == "views":
-        return _table(("view", "query"), [(name, " ".join(text.split())) for name, text in views.items()])
+        return _table(("view", "query"), [(name, " ".join(text.split())) for name, text in registry.views.items()])
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, KINDS, "kinds"))
 
 

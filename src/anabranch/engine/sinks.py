@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -16,17 +17,31 @@ FORMATS = ("parquet", "json", "csv")
 SHOWN_ROWS = 20
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """What a query answers in a tick: files, and a way to read them."""
+
+    tick: int
+    files: Sequence[Path]
+    read: Callable[[Sequence[Path]], DataFrame]
+
+    @property
+    def answer(self) -> DataFrame:
+        """The rows."""
+        return self.read(self.files)
+
+
 class Sink(Protocol):
     """Takes the answer of a tick. After a crash the last tick may come again: it has to replace what it brought."""
 
-    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
-        """Take the rows, which are also in the files."""
+    def deliver(self, given: Delivery) -> None:
+        """Take the rows."""
 
 
 class Memory:
     """The answer stays where it is, for `to_dataframe`."""
 
-    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+    def deliver(self, given: Delivery) -> None:
         """Nothing to do."""
 
 
@@ -36,10 +51,10 @@ class Console:
     def __init__(self, rows: int = SHOWN_ROWS) -> None:
         self._rows = rows
 
-    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+    def deliver(self, given: Delivery) -> None:
         """Print."""
-        print(f"-- tick {tick}")
-        answer.orderBy("_ts").show(self._rows, truncate=False)
+        print(f"-- tick {given.tick}")
+        given.answer.orderBy("_ts").show(self._rows, truncate=False)
 
 
 class Foreach:
@@ -48,9 +63,9 @@ class Foreach:
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
         self._function = function
 
-    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+    def deliver(self, given: Delivery) -> None:
         """Call it."""
-        self._function(answer, tick)
+        self._function(given.answer, given.tick)
 
 
 class Files:
@@ -60,16 +75,17 @@ class Files:
         self._kind = kind
         self._folder = Path(path)
 
-    def deliver(self, tick: int, answer: DataFrame, files: Sequence[Path]) -> None:
+    def deliver(self, given: Delivery) -> None:
         """Write beside, then rename; what an earlier delivery of the tick left is replaced."""
-        final, beside = self._folder / f"tick={tick:012d}", self._folder / f".tick={tick:012d}"
+        name = f"tick={given.tick:012d}"
+        final, beside = self._folder / name, self._folder / f".{name}"
         shutil.rmtree(beside, ignore_errors=True)
         if self._kind == "parquet":
             beside.mkdir(parents=True)
-            for file in (part for given in files for part in _parts(given)):
+            for file in (part for written in given.files for part in _parts(written)):
                 _linked(file, beside / file.name)
         else:
-            answer.write.format(self._kind).option("header", True).save(str(beside))
+            given.answer.write.format(self._kind).option("header", True).save(str(beside))
         shutil.rmtree(final, ignore_errors=True)
         beside.rename(final)
 

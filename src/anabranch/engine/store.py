@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from anabranch.cells.base import TIME
+from anabranch.cells.base import TIME, WEIGHT
 from anabranch.errors import ResourceError
 
+TS, OP = "_ts", "_op"
 WRITTEN = pa.schema(
     [
         ("name", pa.string()),
@@ -73,11 +75,27 @@ class ShelveTask:
 
 @dataclass(frozen=True)
 class AnswerTask:
-    """Writes the rows of an answer into a file of its own per cell."""
+    """Writes the rows of an answer into a file of its own per cell.
+
+    Parameters
+    ----------
+    name
+        Of the query.
+    folder
+        Of the checkpoint.
+    prefix
+        Of file names: tick and attempt.
+    told
+        The columns of a stage's result, each with its name in the answer.
+    changes
+        Whether the answer tells what comes and what goes.
+    """
 
     name: str
     folder: str
     prefix: str
+    told: tuple[tuple[str, str], ...]
+    changes: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and tell what was written."""
@@ -85,9 +103,16 @@ class AnswerTask:
         for batch in batches:
             if batch.num_rows:
                 file = file or _File(self.folder, "answers", self.name, self.prefix)
-                file.write(batch)
+                file.write(self._answer(batch))
         if file is not None:
             yield pa.RecordBatch.from_pylist([file.close()], WRITTEN)
+
+    def _answer(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = {shown: batch.column(unique) for unique, shown in self.told}
+        columns[TS] = batch.column(TIME).cast(pa.timestamp("us", "UTC"))
+        if self.changes:
+            columns[OP] = pc.if_else(pc.greater(batch.column(WEIGHT), 0), "+", "-")
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 class _File:
@@ -132,6 +157,21 @@ class _File:
 def confirm(folder: Path, path: str) -> None:
     """The task that wrote a file is one whose result counts: tasks that were repeated or given up leave others."""
     (folder / (path + UNCONFIRMED)).rename(folder / path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put a file in place by one rename, once it is on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.parent / f".{uuid.uuid4().hex}{UNCONFIRMED}"
+    try:
+        with beside.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def prefix_of(tick: int, attempt: str) -> str:

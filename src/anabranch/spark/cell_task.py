@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from anabranch.cells.base import TIME, Tick
 from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
 from anabranch.planning.stages import Stage
+from anabranch.spark.grid import CELL
 
-CELL = "_cell"
 MARKER = -1
 INSTANT = -2
 HELD_STATES = 64
@@ -86,6 +86,8 @@ class CellTask:
         Part of the names of what is written.
     reports
         Takes the report.
+    after
+        What is done with the result at once, without a detour over Spark.
     """
 
     owner: str
@@ -98,6 +100,7 @@ class CellTask:
     folder: str
     attempt: str
     reports: Accumulator[Any]
+    after: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Advance the cell by a tick."""
@@ -109,7 +112,8 @@ class CellTask:
         tick = self._instants(table)
         kept = pc.greater_equal(table[INPUT], 0)
         rows = table.filter(kept).select(self.schema.names).cast(self.schema)
-        yield from self._advance(cell, rows, tick).to_batches()
+        result = iter(self._advance(cell, rows, tick).to_batches())
+        yield from result if self.after is None else self.after(result)
 
     def _instants(self, table: pa.Table) -> Tick:
         if self.stage.instants:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER_MEMORY_MEBIBYTES = 2048
+ARROW_ROWS = 65_536
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -48,6 +49,17 @@ def local_session(app: str = "anabranch", cores: int | None = None, **config: ob
     for key, value in _settings(cores or os.cpu_count() or 1, config).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def own_session(spark: SparkSession) -> SparkSession:
+    """A session beside the user's, with its settings and functions: what is set here changes nothing there.
+
+    Plans of ticks are small and known, so they are not planned anew while they run, and batches for workers are large.
+    """
+    session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_ROWS))
+    return session
 
 
 def _settings(cores: int, config: dict[str, object]) -> dict[str, str]:

@@ -1,0 +1,177 @@
+"""Queries as programs: compiled once, and run over the rows that are due in a tick."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch.cells.base import TIME, WEIGHT, Tick
+from anabranch.engine.functions import Functions
+from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.registry import Registry
+from anabranch.engine.store import OP, TS, WRITTEN_SQL, AnswerTask
+from anabranch.model.continuous import scans
+from anabranch.planning.stages import first
+from anabranch.spark.cell_task import CellTask, Reports
+from anabranch.spark.grid import CELL, Grid, listed, quoted
+from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
+from anabranch.spark.session import own_session
+
+
+class Answering:
+    """Runs the programs of one engine's queries, in a session of its own.
+
+    Parameters
+    ----------
+    spark
+        The user's session.
+    folder
+        Of the checkpoint.
+    cells
+        How many cells a stage has.
+    registry
+        Streams and relations.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, cells: int, registry: Registry) -> None:
+        self._session = own_session(spark)
+        self._folder = folder
+        self._registry = registry
+        self._grid = Grid.of(self._session, cells)
+        self._owner = uuid.uuid4().hex[:12]
+        self._programs: dict[str, Program] = {}
+        self._nothing: dict[str, DataFrame] = {}
+        self.functions = Functions(self._session)
+        self.titles: dict[tuple[str, int], str] = {}
+
+    def compile(self, query: ContinuousQuery) -> StructType:
+        """The columns of the answer; what does not fit together is found here, before anything runs."""
+        owner = f"anabranch_{self._owner}_{query.name}"
+        compiler = Compiler(self._session, owner, self._grid, self._order, self._without_rows)
+        program = compiler.compile(query.query)
+        self._programs[query.name] = program
+        self.titles.update({(query.name, stage.number): stage.title for stage in program.stages})
+        query.direct = not program.stages and len(scans(query.query.plan, "stream")) == 1
+        query.held = program.held
+        return select(self._session, _told(query, program)).schema
+
+    def forget(self, name: str) -> None:
+        """A query is gone."""
+        program = self._programs.pop(name, None)
+        if program is not None:
+            unbind(self._session, [*program.inputs, *program.steps])
+
+    def written(
+        self,
+        query: ContinuousQuery,
+        manifest: Manifest,
+        until: int,
+        prefix: str,
+        reports: Accumulator[Reports],
+    ) -> DataFrame:
+        """What a query answers in a tick, written by the tasks that find it; the rows say where."""
+        program, state = self._programs[query.name], manifest.queries[query.name]
+        told = tuple(zip(query.query.plan.columns, query.query.output, strict=True))
+        task = AnswerTask(query.name, str(self._folder), prefix, told, not query.query.is_stream)
+        tick = Tick(state.position, until)
+
+        def rows(each: Input) -> DataFrame:
+            return self._due(manifest, state, until, each.name, each.ago)
+
+        def cells(step: CellStep) -> CellTask:
+            return CellTask(
+                f"{self._owner}/{query.name}",
+                query.name,
+                step.stage,
+                step.columns,
+                step.schema,
+                replace(tick, origin=first(state.origins, step.stage.streams)),
+                state.logs.get(step.stage.number, {}),
+                str(self._folder / "state"),
+                prefix,
+                reports,
+            )
+
+        last = program.steps[-1] if program.steps else None
+        fused = isinstance(last, CellStep) and last.stage.number == program.answer.stage
+        self._bind(program, rows)
+        begins = state.position == state.since
+        for step in program.steps[:-1] if fused else program.steps:
+            bind(self._step(query.name, step, cells, begins), step.view)
+        if fused:
+            assert isinstance(last, CellStep)
+            return self._sent(last, begins).mapInArrow(replace(cells(last), after=task), WRITTEN_SQL)
+        return select(self._session, program.answer.text, begins).mapInArrow(task, WRITTEN_SQL)
+
+    def direct(self, query: ContinuousQuery, rows: DataFrame, *, begins: bool) -> DataFrame:
+        """What a query without state answers to rows of its stream, with their `_time`."""
+        program = self._programs[query.name]
+        self._bind(program, lambda _: rows)
+        for step in program.steps:
+            bind(self._step(query.name, step, None, begins), step.view)
+        return select(self._session, _told(query, program), begins)
+
+    def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
+        """Rows of a stream from the shelf, with `_time`."""
+        paths = [str(self._folder / file.path) for file in files]
+        return self._session.read.schema(self._columns(name)).parquet(*paths)
+
+    def _due(self, manifest: Manifest, state: QueryState, until: int, name: str, ago: int) -> DataFrame:
+        """Rows of a stream whose time falls into the tick, or so many microseconds earlier."""
+        start, end = max(state.position - ago, state.since), until - ago
+        files = [file for file in manifest.streams[name].files if file.last >= start and file.first < end]
+        if not files:
+            return self._empty(name)
+        stored = self.stored(name, files)
+        if all(file.first >= start and file.last < end for file in files):
+            return stored
+        return stored.where(f"{TIME} >= {start} AND {TIME} < {end}")
+
+    def _bind(self, program: Program, rows: Callable[[Input], DataFrame]) -> None:
+        for each in program.inputs:
+            if each.kind != "table":  # which stands for its relation since the query was compiled
+                bind(rows(each), each.view)
+
+    def _step(
+        self, name: str, step: CellStep | FilterStep, cells: Callable[[CellStep], CellTask] | None, begins: bool
+    ) -> DataFrame:
+        if isinstance(step, CellStep):
+            assert cells is not None, "a query without state has no stages"
+            return self._sent(step, begins).mapInArrow(cells(step), from_arrow_schema(step.stage.output))
+        return self.functions.apply(name, select(self._session, step.text, begins), step.conditions)
+
+    def _sent(self, step: CellStep, begins: bool) -> DataFrame:
+        return select(self._session, step.text, begins).repartition(step.cells, CELL)
+
+    def _order(self, stream: str) -> tuple[str, ...]:
+        found = self._registry.streams[stream]
+        return (found.sequence,) if found.sequence else tuple(found.df.columns)
+
+    def _without_rows(self, given: Input) -> DataFrame:
+        return self._registry.relations[given.name] if given.kind == "table" else self._empty(given.name)
+
+    def _empty(self, name: str) -> DataFrame:
+        if name not in self._nothing:
+            self._nothing[name] = self._session.createDataFrame([], self._columns(name)).where("false")
+        return self._nothing[name]
+
+    def _columns(self, name: str) -> StructType:
+        return StructType([*self._registry.streams[name].df.schema.fields, StructField(TIME, LongType())])
+
+
+def _told(query: ContinuousQuery, program: Program) -> str:
+    columns = {
+        shown: quoted(unique) for unique, shown in zip(query.query.plan.columns, query.query.output, strict=True)
+    }
+    columns[TS] = f"timestamp_micros({TIME})"
+    if not query.query.is_stream:
+        columns[OP] = f"CASE WHEN {WEIGHT} > 0 THEN '+' ELSE '-' END"
+    return f"SELECT {listed(columns)} FROM ({program.answer.text})"

@@ -1,0 +1,193 @@
+"""The intake: batches of streams are put on the shelf as they come, each committed by a record of its own.
+
+A batch that Spark brings again after a crash has its record and is not taken twice. Ticks take the records into the
+manifest when they get to them, so that streams go on while queries advance.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.cells.base import EVER, FOREVER, TIME
+from anabranch.engine.inputs import StreamInput
+from anabranch.engine.manifest import Manifest, StoredFile, StreamState
+from anabranch.engine.store import UNCONFIRMED, WRITTEN_SQL, ShelveTask, confirm, now, prefix_of, write_text
+
+RECORDS = "intake"
+ASIDE = ("late", "unusable")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a batch of a stream brought; `aside` are the files of rows that came late or have no usable time."""
+
+    stream: str
+    batch: int
+    rows: int
+    late: int
+    unusable: int
+    newest: int | None
+    files: tuple[StoredFile, ...]
+    aside: tuple[str, ...]
+
+
+class Intake:
+    """Takes batches of streams, any number of them at a time.
+
+    Parameters
+    ----------
+    folder
+        Of the checkpoint.
+    manifest
+        What has been committed so far.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._closed = {name: state.closed for name, state in manifest.streams.items()}
+        self._last = {name: state.batch for name, state in manifest.streams.items()}
+        self._waiting: list[Taken] = []
+        for record in sorted((folder / RECORDS).glob("*/*.json"), key=lambda path: int(path.stem)):
+            taken = _load(record)
+            manifest.streams.setdefault(taken.stream, StreamState())  # if no tick has got to it before the end
+            if taken.batch > self._last.get(taken.stream, -1):
+                self._confirm(taken)
+                self._waiting.append(taken)
+                self._last[taken.stream] = taken.batch
+
+    def take(self, stream: StreamInput, batch: int, df: DataFrame) -> None:
+        """Put the rows of a batch on the shelf."""
+        done = False
+        while not done:
+            closed = self.closed(stream.name)
+            taken = self._shelved(stream, batch, df, closed)
+            with self._lock:
+                # Where time went on meanwhile, some of the rows have become late.
+                done = closed == self._closed.get(stream.name, EVER)
+                if done:
+                    self._commit(stream, taken)
+            if not done:
+                for path in (*(file.path for file in taken.files), *(path + UNCONFIRMED for path in taken.aside)):
+                    (self._folder / path).unlink()
+
+    def _shelved(self, stream: StreamInput, batch: int, df: DataFrame, closed: int) -> Taken:
+        prefix = prefix_of(batch, uuid.uuid4().hex[:8])
+        task = ShelveTask(stream.name, str(self._folder), prefix, closed, latest_of(stream))
+        written = timed(stream, df).mapInArrow(task, WRITTEN_SQL).collect()
+        counts = {kind: sum(row["rows"] for row in written if row["kind"] == kind) for kind in ("kept", *ASIDE)}
+        files = tuple(
+            StoredFile(row["path"], row["rows"], row["first"], row["last"]) for row in written if row["kind"] == "kept"
+        )
+        newest = max((file.last for file in files), default=None)
+        aside = tuple(row["path"] for row in written if row["kind"] in ASIDE)
+        return Taken(stream.name, batch, counts["kept"], counts["late"], counts["unusable"], newest, files, aside)
+
+    def _commit(self, stream: StreamInput, taken: Taken) -> None:
+        write_text(self._record(taken), json.dumps(asdict(taken)))
+        self._confirm(taken)
+        self._waiting.append(taken)
+        self._last[stream.name] = taken.batch
+        if taken.newest is not None:
+            self._closed[stream.name] = max(self._closed.get(stream.name, EVER), taken.newest - stream.skew)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """While no batch is taken: whoever closes a time has to know all that came before it."""
+        with self._lock:
+            yield
+
+    def last(self, stream: str) -> int:
+        """The last batch of a stream that was taken."""
+        with self._lock:
+            return self._last.get(stream, -1)
+
+    def booked(self, stream: str, batch: int) -> None:
+        """A batch was answered as it came."""
+        with self._lock:
+            self._last[stream] = max(self._last.get(stream, -1), batch)
+
+    def waiting(self, stream: str | None = None) -> int:
+        """How many batches, of one stream or of all, no tick has got to yet."""
+        with self._lock:
+            return sum(stream in (None, taken.stream) for taken in self._waiting)
+
+    def closed(self, stream: str) -> int:
+        """Rows of a stream before this time come too late."""
+        with self._lock:
+            return self._closed.get(stream, EVER)
+
+    def close(self, stream: str, until: int) -> None:
+        """Queries are about to be told that all rows before this time are there."""
+        with self._lock:
+            self._closed[stream] = max(self._closed.get(stream, EVER), until)
+
+    def merge(self, manifest: Manifest, stream: str | None = None) -> None:
+        """Write what was taken, of one stream or of all, into the manifest of a tick."""
+        with self._lock:
+            waiting = [taken for taken in self._waiting if stream in (None, taken.stream)]
+        for taken in waiting:
+            state = manifest.streams.get(taken.stream)
+            if state is None or taken.batch <= state.batch:
+                continue
+            state.batch = taken.batch
+            state.rows += taken.rows
+            state.late += taken.late
+            state.unusable += taken.unusable
+            state.files += [replace(file, tick=manifest.tick) for file in taken.files]
+            if taken.newest is not None:
+                state.newest = taken.newest if state.newest is None else max(state.newest, taken.newest)
+
+    def settle(self, manifest: Manifest) -> None:
+        """Forget the records that a committed manifest holds."""
+        with self._lock:
+            batches = {name: state.batch for name, state in manifest.streams.items()}
+            done = [taken for taken in self._waiting if taken.batch <= batches.get(taken.stream, FOREVER)]
+            self._waiting = [taken for taken in self._waiting if taken not in done]
+        for taken in done:
+            self._record(taken).unlink(missing_ok=True)
+
+    def forget(self, stream: str) -> None:
+        """A stream is gone."""
+        with self._lock:
+            self._waiting = [taken for taken in self._waiting if taken.stream != stream]
+            self._closed.pop(stream, None)
+            self._last.pop(stream, None)
+
+    def files(self) -> Iterator[str]:
+        """Files on the shelf that no manifest names yet."""
+        with self._lock:
+            yield from (file.path for taken in self._waiting for file in taken.files)
+
+    def _confirm(self, taken: Taken) -> None:
+        for path in taken.aside:
+            if (self._folder / (path + UNCONFIRMED)).exists():
+                confirm(self._folder, path)
+
+    def _record(self, taken: Taken) -> Path:
+        return self._folder / RECORDS / taken.stream / f"{taken.batch:012d}.json"
+
+
+def timed(stream: StreamInput, df: DataFrame) -> DataFrame:
+    """The rows of a batch with their time in microseconds."""
+    return df.withColumn(TIME, F.unix_micros(F.col(f"`{stream.timestamp}`").cast("timestamp")))
+
+
+def latest_of(stream: StreamInput) -> int:
+    """Rows after this time cannot be believed."""
+    return FOREVER if stream.horizon is None else now() + stream.horizon
+
+
+def _load(record: Path) -> Taken:
+    saved = json.loads(record.read_text())
+    files = tuple(StoredFile(**each) for each in saved["files"])
+    return Taken(**(saved | {"files": files, "aside": tuple(saved["aside"])}))

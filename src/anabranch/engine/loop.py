@@ -1,0 +1,221 @@
+"""The loop: a thread that runs a tick whenever there is something to do, and the streams that give it something.
+
+Each stream is a Structured Streaming query of its own. Its batches go to the intake, which commits them, and the stream
+goes on; a tick takes what is there. Only where all readers of a stream answer rows as they are, a batch is offered to
+the next tick and its stream waits for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from anabranch.engine.failures import plain
+from anabranch.engine.inputs import StreamInput
+from anabranch.engine.intake import Intake
+from anabranch.engine.ticks import Offer
+from anabranch.errors import InternalError
+
+GATHERING_SECONDS = 0.02
+WATCH_SECONDS = 0.2
+MOST_WAITING = 4
+"""Batches of a stream that may wait for a tick before the stream does."""
+
+
+class Loop:
+    """Runs ticks.
+
+    Parameters
+    ----------
+    folder
+        Where Spark keeps what it knows about sources.
+    streams
+        Registered streams.
+    intake
+        Takes batches.
+    waits
+        Whether the rows of a stream have to be put on the shelf.
+    tick
+        Runs one tick, given offers and which streams are idle.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        streams: Mapping[str, StreamInput],
+        intake: Intake,
+        waits: Callable[[StreamInput], bool],
+        tick: Callable[[Sequence[Offer], Mapping[str, bool]], None],
+    ) -> None:
+        self._folder = folder
+        self._streams = streams
+        self._intake = intake
+        self._waits = waits
+        self._tick = tick
+        self._changed = threading.Condition()
+        self._offers: list[Offer] = []
+        self._heard: dict[str, float] = {}
+        self._idled: dict[str, bool] = {}
+        self._wanted = self._busy = self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._sources: dict[str, StreamingQuery] = {}
+        self.failure: BaseException | None = None
+
+    # -- for the engine
+
+    def start(self, streams: Sequence[StreamInput]) -> None:
+        """Let streams flow."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="anabranch-ticks", daemon=True)
+            self._thread.start()
+        for stream in streams:
+            if stream.name not in self._sources:
+                self._heard[stream.name] = time.monotonic()
+                self._sources[stream.name] = self._source(stream)
+
+    def want(self, change: Callable[[], None]) -> None:
+        """Change something, and run a tick after it."""
+        with self._changed:
+            change()
+            self._wanted = True
+            self._changed.notify_all()
+
+    def keep(self, needed: set[str]) -> None:
+        """Stop all streams but these."""
+        for name in [name for name in self._sources if name not in needed]:
+            source = self._sources.pop(name)
+            while source.isActive and source.status["isTriggerActive"] and source.status["isDataAvailable"]:
+                time.sleep(0.01)  # in the middle of a batch; Spark has no call that waits for its end
+            source.stop()
+
+    def stop(self) -> None:
+        """Stop all streams, and the thread after the tick that it is in."""
+        self.keep(set())
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._stopping = False
+
+    @contextmanager
+    def between_ticks(self) -> Iterator[None]:
+        """While no tick runs; sinks are called by the thread that runs them, after the tick."""
+        with self._changed:
+            if threading.current_thread() is not self._thread:
+                self._changed.wait_for(lambda: not self._busy)
+            yield
+
+    def await_idle(self, names: Sequence[str], timeout: float | None) -> bool:
+        """Wait until everything is answered that streams have by now; False if it took too long."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for name in names:
+            if name in self._sources:
+                try:
+                    self._sources[name].processAllAvailable()
+                except StreamingQueryException as error:
+                    raise self.failure or error from None
+        with self._changed:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            return self._changed.wait_for(lambda: not (self._something() or self._busy), left)
+
+    # -- streams
+
+    def _source(self, stream: StreamInput) -> StreamingQuery:
+        kept = self._folder / stream.name
+        if (kept / "offsets").exists() and not (kept / "offsets" / "0").exists():
+            shutil.rmtree(kept)  # a first batch that was never written down, as on a full disk: Spark would refuse it
+        writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
+        return writer.option("checkpointLocation", str(kept)).start()
+
+    def _offer(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
+        """Called by Spark for every batch."""
+        if batch <= self._intake.last(stream.name):
+            return
+        with self._changed:
+            self._heard[stream.name] = time.monotonic()
+            self._changed.wait_for(lambda: self.failure or self._intake.waiting(stream.name) < MOST_WAITING)
+            if self.failure is not None:
+                raise self.failure
+            offer = None if self._waits(stream) else Offer(stream, batch, df)
+            if offer is not None:
+                self._offers.append(offer)
+                self._changed.notify_all()
+        if offer is None:
+            self._take(stream, df, batch)
+            return
+        offer.done.wait()
+        if offer.error is not None:
+            raise offer.error
+
+    def _take(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
+        try:
+            self._intake.take(stream, batch, df)
+        except BaseException as error:
+            with self._changed:
+                self.failure = plain(error)
+                self._changed.notify_all()
+            raise
+        with self._changed:
+            self._changed.notify_all()
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._something, timeout=self._patience())
+                if self._stopping:
+                    self._release(InternalError("the engine has stopped"))
+                    return
+                if not self._something() and self._idle() == self._idled:
+                    continue
+            if len(self._sources) > 1:
+                time.sleep(GATHERING_SECONDS)  # streams that are ready at about the same time share a tick
+            with self._changed:
+                offers, self._offers = self._offers, []
+                self._wanted, self._busy = False, True
+                self._idled = self._idle()
+            try:
+                self._tick(offers, self._idled)
+            except BaseException as error:
+                with self._changed:
+                    self.failure = plain(error)
+                    self._offers += [offer for offer in offers if not offer.done.is_set()]
+                    self._release(error)
+            finally:
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+
+    def _release(self, error: BaseException) -> None:
+        for offer in self._offers:
+            offer.error = error
+            offer.done.set()
+        self._offers = []
+
+    def _something(self) -> bool:
+        there = self._wanted or bool(self._offers) or self._intake.waiting() > 0
+        return self._stopping or (self.failure is None and there)
+
+    def _patience(self) -> float | None:
+        watched = self.failure is None and any(stream.idle for stream in list(self._streams.values()))
+        return WATCH_SECONDS if watched else None
+
+    def _idle(self) -> dict[str, bool]:
+        moment = time.monotonic()
+        return {
+            name: moment - self._heard.get(name, moment) > stream.idle / 1e6
+            for name, stream in list(self._streams.items())
+            if stream.idle is not None
+        }

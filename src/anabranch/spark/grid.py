@@ -1,0 +1,99 @@
+"""Where rows go: the cells of a stage, and the SQL that sends a row to its cell.
+
+Spark sends rows to partitions by the hash of a column. For every cell there is a number whose hash is the number of a
+partition of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from anabranch.planning.stages import Feed
+
+CELL = "_cell"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of a stage: `values[c]` is the number that stands for cell c."""
+
+    values: tuple[int, ...]
+
+    @classmethod
+    def of(cls, spark: SparkSession, cells: int) -> Grid:
+        """A grid of so many cells."""
+        tried = 64 * cells
+        row = spark.sql("SELECT " + ", ".join(f"pmod(hash({n}), {cells})" for n in range(tried))).head()
+        assert row is not None, "a query without a table has one row"
+        places = list(row)
+        return cls(tuple(places.index(cell) for cell in range(cells)))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def each(self) -> str:
+        """SQL: a row for every cell."""
+        return f"explode(array({', '.join(map(str, self.values))}))"
+
+    def cell(self, feed: Feed, schema: pa.Schema) -> str:
+        """SQL: the cell of a row; where the row lacks a dimension of the grid, one row for every place along it."""
+        if len(self) == 1:
+            return str(self.values[0])
+        sizes = _sizes(len(feed.routes), len(self))
+        choices = [range(1) if columns else range(size) for size, columns in zip(sizes, feed.routes, strict=True)]
+        found = []
+        for choice in product(*choices):
+            place = "0"
+            for size, columns, at in zip(sizes, feed.routes, choice, strict=True):
+                there = f"CAST(pmod({code(columns, schema)}, {size}) AS INT)" if columns else str(at)
+                place = f"({place}) * {size} + {there}"
+            found.append(f"element_at(array({', '.join(map(str, self.values))}), {place} + 1)")
+        return found[0] if len(found) == 1 else f"explode(array({', '.join(found)}))"
+
+
+ONE_CELL = Grid((0,))
+
+
+def code(columns: Sequence[str], schema: pa.Schema) -> str:
+    """SQL: equal values have equal codes: also NULLs, which Spark's hash passes over, and both zeros."""
+    if not columns:
+        return "0L"
+    parts = []
+    for name in columns:
+        value = quoted(name)
+        if pa.types.is_floating(schema.field(name).type):
+            value = f"CASE WHEN {value} = 0 THEN 0D ELSE {value} END"
+        parts += [value, f"{quoted(name)} IS NULL"]
+    return f"xxhash64({', '.join(parts)})"
+
+
+def quoted(name: str) -> str:
+    """A name in SQL.
+
+    >>> quoted("a b")
+    '`a b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def listed(items: Mapping[str, str]) -> str:
+    """SQL: what is selected, by the names it gets."""
+    return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in items.items())
+
+
+def _sizes(dimensions: int, cells: int) -> list[int]:
+    """How many places each dimension has: a square as far as that goes.
+
+    >>> _sizes(1, 4), _sizes(2, 4), _sizes(2, 8)
+    ([4], [2, 2], [4, 2])
+    """
+    if dimensions == 1:
+        return [cells]
+    second = next(size for size in range(int(cells**0.5), 0, -1) if cells % size == 0)
+    return [cells // second, second]
