@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import sqlglot
 
-from anabranch.cells.base import EVER, FOREVER, TIME, WEIGHT, Tick
+from anabranch.cells.base import END, EVER, FOREVER, START, TIME, WEIGHT, Tick
+from anabranch.cells.exact_sums import BUNDLE
 from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
 from anabranch.model.continuous import Query, Scalar, Scan, scans
 from anabranch.planning.reading import read
@@ -125,6 +127,23 @@ class LocalFlows:
     def union(self, flows: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables([flow.select(flows[0].column_names).cast(flows[0].schema) for flow in flows])
 
+    def sum_up(self, flow: pa.Table, keys: Sequence[str], sums: Mapping[str, str]) -> pa.Table:
+        groups: dict[Row, list[dict[str, Any]]] = {}
+        for row in flow.to_pylist():
+            groups.setdefault(tuple(row[name] for name in (*keys, START, END)), []).append(row)
+        columns: dict[str, pa.Array] = {
+            name: pa.array([key[i] for key in groups], flow.schema.field(name).type)
+            for i, name in enumerate((*keys, START, END))
+        }
+        columns[WEIGHT] = pa.array([sum(row[WEIGHT] for row in rows) for rows in groups.values()], pa.int64())
+        for name, new in sums.items():
+            numbers = pa.types.is_integer(flow.schema.field(name).type)
+            bundles = [
+                _bundle([row[name] for row in rows if row[name] is not None], numbers) for rows in groups.values()
+            ]
+            columns[new] = pa.array(bundles, BUNDLE)
+        return pa.table(columns)
+
     def look_up(self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]]) -> pa.Table:
         _duckdb.register("other", table)
         agree = " AND ".join(f'"{left}" = "{right}"' for left, right in pairs) or "true"
@@ -178,6 +197,11 @@ class LocalFlows:
             if columns:
                 here &= self._codes(flow, columns) % size == place
         return here
+
+
+def _bundle(values: list[int], numbers: bool) -> dict[str, int]:
+    low, high = (sum(v & 0xFFFFFFFF for v in values), sum(v >> 32 for v in values)) if numbers else (0, 0)
+    return {"count": len(values), "low": low, "high": high}
 
 
 def _numbered(flow: pa.Table, number: int) -> pa.Table:

@@ -25,11 +25,13 @@ from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGH
 from anabranch.cells.counting import Steps
 from anabranch.cells.elements import KEY, Flags, Rows, concat, elements, ints, with_ints, without
 from anabranch.cells.exact_sums import (
+    BUNDLE,
     DOUBLE_UNIT,
     HEAVIEST,
     SQUARE_UNIT,
     Exact,
     ExactSums,
+    bundle_parts,
     decimal_parts,
     double_parts,
     from_halves,
@@ -118,6 +120,8 @@ class Totals:
     """Per group how many values there are, their sum, and that of their squares; for values of one column."""
 
     def __init__(self, kind: pa.DataType, sums: bool, squares: bool) -> None:
+        self._bundled = kind == BUNDLE
+        kind = pa.int64() if self._bundled else kind
         exact = pa.types.is_decimal(kind) or pa.types.is_integer(kind)
         self._kind = kind if exact and not squares else pa.float64()
         self._counts: Rows = np.zeros(0, np.int64)
@@ -135,6 +139,8 @@ class Totals:
     def add(self, values: pa.Array, weights: Rows, steps: Steps, capacity: int) -> Running:
         """Add what the events bring, in the order of the steps."""
         self._grow(capacity)
+        if self._bundled:
+            return self._bundles(values, weights, steps)
         if values.null_count:
             weights = np.where(values.is_valid().to_numpy(zero_copy_only=False), weights, 0)
         counts = steps.running(weights, self._counts[steps.slots])
@@ -149,6 +155,12 @@ class Totals:
             sums = self._sums["sums"].add(long_parts(plain.astype(np.int64), weights), steps)
             return Running(self._kind, counts, sums)
         return self._doubles(plain, weights, steps, counts)
+
+    def _bundles(self, values: pa.StructArray, weights: Rows, steps: Steps) -> Running:
+        counts, parts = bundle_parts(values, np.sign(weights))
+        counts = steps.running(counts, self._counts[steps.slots])
+        self._counts[steps.slots] = counts[steps.final]
+        return Running(self._kind, counts, self._sums["sums"].add(parts, steps) if self._sums else None)
 
     def _doubles(self, values: Floats, weights: Rows, steps: Steps, counts: Rows) -> Running:
         finite, odd = np.isfinite(values), None

@@ -150,6 +150,22 @@ class ExactSums:
             self.low, self.limbs = self.low - below, np.pad(self.limbs, ((below, above), (0, 0)))
 
 
+BUNDLE = pa.struct([("count", pa.int64()), ("low", pa.int64()), ("high", pa.int64())])
+"""Long integers that have been summed up already: how many, and the sums of their lower 32 bits and of the rest."""
+
+
+def bundle_parts(bundles: pa.StructArray, signs: Ints) -> tuple[Ints, Parts]:
+    """Bundles that come (1) or go (-1): the numbers of values, and what they add up to.
+
+    >>> bundles = pa.array([{"count": 2, "low": 7, "high": 1}, None], BUNDLE)
+    >>> counts, parts = bundle_parts(bundles, np.array([-1, 1]))
+    >>> counts.tolist(), parts[0].tolist(), parts[1].tolist()
+    ([-2, 0], [-7, 0], [-1, 0])
+    """
+    counts, low, high = (field.fill_null(0).to_numpy(zero_copy_only=False) * signs for field in bundles.flatten())
+    return counts, {0: low, 1: high}
+
+
 def long_parts(values: Ints, weights: Ints) -> Parts:
     """64-bit integers, each as often as its weight says."""
     most = max(-int(values.min(initial=0)), int(values.max(initial=0)))

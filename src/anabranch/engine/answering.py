@@ -42,7 +42,7 @@ class Answering:
     """
 
     def __init__(self, spark: SparkSession, folder: Path, cells: int, registry: Registry) -> None:
-        self._session = own_session(spark)
+        self._session = own_session(spark, cells)
         self._folder = folder
         self._registry = registry
         self._grid = Grid.of(self._session, cells)

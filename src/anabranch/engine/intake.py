@@ -57,6 +57,7 @@ class Intake:
         self._closed = {name: state.closed for name, state in manifest.streams.items()}
         self._last = {name: state.batch for name, state in manifest.streams.items()}
         self._waiting: list[Taken] = []
+        self._untidy: set[str] = set()
         for record in sorted((folder / RECORDS).glob("*/*.json"), key=lambda path: int(path.stem)):
             taken = _load(record)
             manifest.streams.setdefault(taken.stream, StreamState())  # if no tick has got to it before the end
@@ -97,6 +98,7 @@ class Intake:
         self._confirm(taken)
         self._waiting.append(taken)
         self._last[stream.name] = taken.batch
+        (self._untidy.add if taken.aside else self._untidy.discard)(stream.name)
         if taken.newest is not None:
             self._closed[stream.name] = max(self._closed.get(stream.name, EVER), taken.newest - stream.skew)
 
@@ -120,6 +122,11 @@ class Intake:
         """How many batches, of one stream or of all, no tick has got to yet."""
         with self._lock:
             return sum(stream in (None, taken.stream) for taken in self._waiting)
+
+    def unsettled(self, stream: str) -> bool:
+        """Whether batches of a stream wait for a tick, or the last one had rows that had to be put aside."""
+        with self._lock:
+            return stream in self._untidy or self.waiting(stream) > 0
 
     def closed(self, stream: str) -> int:
         """Rows of a stream before this time come too late."""

@@ -11,13 +11,14 @@ import shutil
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.cells.base import FOREVER, TIME
@@ -56,6 +57,16 @@ class Advance:
     until: int
 
 
+@dataclass(frozen=True)
+class Look:
+    """The times of a batch: the first and the last one, how many rows have one, and how many rows there are."""
+
+    first: int | None
+    last: int
+    timed: int
+    rows: int
+
+
 class TickRunner:
     """Runs ticks of one engine.
 
@@ -81,6 +92,7 @@ class TickRunner:
         self._registry = registry
         self._intake = intake
         self._answering = answering
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="anabranch-look")
         self.reports: Reports = {}
         self.last: Reports = {}
 
@@ -116,7 +128,7 @@ class TickRunner:
         readers = [name for name, state in manifest.queries.items() if stream.name in state.needs]
         known = [self._registry.queries.get(name) for name in readers]
         ready = [q is not None and q.direct and q.status == "running" and not self._missed(manifest, q) for q in known]
-        return bool(stream.keep) or not ready or not all(ready) or self._intake.waiting(stream.name) > 0
+        return bool(stream.keep) or not ready or not all(ready) or self._intake.unsettled(stream.name)
 
     def cuts(self, manifest: Manifest) -> list[int]:
         """Times up to which ticks go, so that none takes many more than `BATCH_ROWS` rows; the last one is the end."""
@@ -201,71 +213,71 @@ class TickRunner:
         return [file for file in manifest.streams[name].files if file.tick > taken]
 
     def _pass_through(self, manifest: Manifest, offers: Sequence[Offer], prefix: str) -> None:
-        """Queries without state answer rows as they come; what they have missed is on the shelf."""
-        offered = {offer.stream.name: offer for offer in offers}
-        usable = {offer.stream.name: self._usable(offer.stream) for offer in offers}
-        done: set[str] = set()
-        for query in self._registry.queries.values():
-            if not query.direct or query.status != "running":
-                continue
-            name, missed = scans(query.query.plan, "stream")[0], self._missed(manifest, query)
-            if missed:
-                rows = self._answering.stored(name, missed)
-            elif name in offered:
-                rows = timed(offered[name].stream, offered[name].df).where(usable[name])
-            else:
-                continue
-            if self._answer_directly(manifest, query, rows, prefix):
-                manifest.queries[query.name].tick = manifest.tick
-                done |= set() if missed else {name}
-        for name, offer in offered.items():
-            if name in done and self._all_took(manifest, name):
-                self._count(manifest, offer, usable[name])
-            else:
-                self._intake.take(offer.stream, offer.batch, offer.df)  # some reader has failed
-                self._intake.merge(manifest, name)
+        """Queries without state answer rows as they come; what they have missed is on the shelf.
 
-    def _all_took(self, manifest: Manifest, stream: str) -> bool:
-        readers = [state for state in manifest.queries.values() if stream in state.needs]
-        return all(state.tick == manifest.tick for state in readers)
+        While they do, the times of the rows are looked at. Rows are almost always in time: if some are not, the answer
+        is thrown away, and the batch goes over the shelf.
+        """
+        looks = {offer.stream.name: self._pool.submit(_look, offer) for offer in offers}
+        rows = {offer.stream.name: timed(offer.stream, offer.df) for offer in offers}
+        readers = [each for each in self._registry.queries.values() if each.direct and each.status == "running"]
+        took = {each.name for each in readers if self._take_directly(manifest, each, rows, prefix)}
+        for offer in offers:
+            name, look = offer.stream.name, looks[offer.stream.name].result()
+            reading = [query for query in readers if scans(query.query.plan, "stream") == [name]]
+            if self._in_time(offer.stream, look) and all(query.name in took for query in reading):
+                self._book(manifest, offer, look)
+                continue
+            self._intake.take(offer.stream, offer.batch, offer.df)
+            self._intake.merge(manifest, name)
+            for query in reading:
+                if not self._in_time(offer.stream, look) and query.name in took:
+                    self._discard(manifest, query, prefix)
+                    self._take_directly(manifest, query, {}, prefix)
 
-    def _answer_directly(self, manifest: Manifest, query: ContinuousQuery, rows: DataFrame, prefix: str) -> bool:
-        state = manifest.queries[query.name]
-        folder = self._folder / "answers" / query.name / f"{prefix}.parquet"
+    def _take_directly(
+        self, manifest: Manifest, query: ContinuousQuery, offered: Mapping[str, DataFrame], prefix: str
+    ) -> bool:
+        """Answer what a query has missed, or else what is offered; False if there is nothing, or it failed."""
+        name, missed = scans(query.query.plan, "stream")[0], self._missed(manifest, query)
+        if not missed and name not in offered:
+            return False
+        state, folder = manifest.queries[query.name], self._answer_folder(query, prefix)
         try:
+            rows = self._answering.stored(name, missed) if missed else offered[name]
             self._answering.direct(query, rows, begins=state.position == state.since).write.parquet(str(folder))
         except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)
             self._failed(query, error)
             return False
-        state.rows += sum(pq.read_metadata(part).num_rows for part in folder.glob("part-*"))
+        state.rows += _rows_in(folder)
+        state.tick = manifest.tick
         return True
 
-    def _count(self, manifest: Manifest, offer: Offer, usable: Column) -> None:
-        """Book a batch that did not go over the shelf; only what is late or unusable does.
+    def _discard(self, manifest: Manifest, query: ContinuousQuery, prefix: str) -> None:
+        state, folder = manifest.queries[query.name], self._answer_folder(query, prefix)
+        state.rows -= _rows_in(folder)
+        state.tick = manifest.tick - 1
+        shutil.rmtree(folder)
 
-        A job of its own over the column of times costs less than `observe`, which takes rows out of generated code.
-        """
-        stream, rows = offer.stream, timed(offer.stream, offer.df)
-        state = manifest.streams[stream.name]
-        newest, kept, aside = F.max(F.when(usable, F.col(TIME))), F.count_if(usable), F.count_if(~usable)
-        counts = rows.agg(newest.alias("newest"), kept.alias("rows"), aside.alias("aside")).head()
-        assert counts is not None, "an aggregate has a row"
-        if counts["aside"]:
-            self._intake.take(stream, offer.batch, rows.where(~usable).drop(TIME))
-            self._intake.merge(manifest, stream.name)
+    def _answer_folder(self, query: ContinuousQuery, prefix: str) -> Path:
+        return self._folder / "answers" / query.name / f"{prefix}.parquet"
+
+    def _in_time(self, stream: StreamInput, look: Look) -> bool:
+        times = look.first is None or (
+            look.first >= self._intake.closed(stream.name) and look.last <= latest_of(stream)
+        )
+        return times and look.timed == look.rows
+
+    def _book(self, manifest: Manifest, offer: Offer, look: Look) -> None:
+        """A batch that did not go over the shelf."""
+        stream, state = offer.stream, manifest.streams[offer.stream.name]
         state.batch = offer.batch
-        state.rows += counts["rows"]
-        if counts["newest"] is not None:
-            state.newest = max(counts["newest"], counts["newest"] if state.newest is None else state.newest)
+        state.rows += look.rows
+        if look.first is not None:
+            state.newest = look.last if state.newest is None else max(state.newest, look.last)
             self._intake.close(stream.name, state.newest - stream.skew)
         self._intake.booked(stream.name, offer.batch)
-
-    def _usable(self, stream: StreamInput) -> Column:
-        """Whether a row has a time that can be, and is not late."""
-        time = F.col(TIME)
-        in_time = (time >= self._intake.closed(stream.name)) & (time <= latest_of(stream))
-        return F.coalesce(in_time, F.lit(False))
 
     # -- what stays
 
@@ -297,3 +309,17 @@ class TickRunner:
             state.files = [file for file in state.files if file not in gone]
             deleted += [self._folder / file.path for file in gone]
         return deleted + [self._folder / "state" / path for path in old.segments() - new.segments()]
+
+
+def _look(offer: Offer) -> Look:
+    """A job of its own over the times costs less than `observe`, which takes rows out of generated code."""
+    time = F.col(TIME)
+    summary = F.min(time), F.max(time), F.count(time), F.count(F.lit(1))
+    found = timed(offer.stream, offer.df).agg(*summary).head()
+    assert found is not None, "an aggregate has a row"
+    first, last, known, rows = found
+    return Look(first, 0 if last is None else last, known, rows)
+
+
+def _rows_in(folder: Path) -> int:
+    return sum(pq.read_metadata(part).num_rows for part in folder.glob("part-*"))

@@ -25,6 +25,7 @@ from anabranch.cells.pipeline import Pipeline
 from anabranch.cells.row_window import RowWindow
 from anabranch.model.continuous import (
     Aggregate,
+    Aggregation,
     Distinct,
     Filter,
     Join,
@@ -48,6 +49,8 @@ Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
 
 KEY = "_key"
 ORDER = "_order"
+SUMS = "_sums_"
+BUNDLED = ("count", "sum", "avg")
 ONE = Scalar("1L")
 NEVER = Scalar(f"{FOREVER}L")
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
@@ -277,16 +280,31 @@ class _Reader(Generic[Flow]):
         return self._backend.filter(flow, known) if known else flow
 
     def _aggregate(self, plan: Aggregate, then: Then | None) -> Flow:
-        flow = self._changing(plan.input)
+        flow, aggregations = self._grouped(plan)
         schema = self._backend.schema(flow)
         kinds = [
-            pa.field(each.name, aggregate_type(each, schema.field(each.argument).type if each.argument else None))
-            for each in plan.aggregations
+            aggregate_type(each, schema.field(each.argument).type if each.argument else None) for each in aggregations
         ]
-        grouped = pa.schema([*(schema.field(name) for name in plan.keys), *kinds])
+        fields = [pa.field(each.name, kind) for each, kind in zip(aggregations, kinds, strict=True)]
+        grouped = pa.schema([*(schema.field(name) for name in plan.keys), *fields])
         feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
-        make = partial(GroupBy, plan.keys, plan.aggregations, grouped)
+        make = partial(GroupBy, plan.keys, aggregations, grouped)
         return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]), then)
+
+    def _grouped(self, plan: Aggregate) -> tuple[Flow, tuple[Aggregation, ...]]:
+        """The elements to be grouped, and the aggregates over them.
+
+        What moves in slides comes and goes in few steps: all that does so together is summed up before it is sent.
+        """
+        if _sliding(plan.input) and all(each.function in BUNDLED and not each.distinct for each in plan.aggregations):
+            flow = self.elements(plan.input)
+            schema = self._backend.schema(flow)
+            summed = {each.argument for each in plan.aggregations if each.argument and each.function != "count"}
+            if all(pa.types.is_integer(schema.field(name).type) for name in summed):
+                names = {each.argument: f"{SUMS}{each.argument}" for each in plan.aggregations if each.argument}
+                over = tuple(replace(each, argument=names.get(each.argument or "")) for each in plan.aggregations)
+                return self._backend.sum_up(flow, plan.keys, names), over
+        return self._changing(plan.input), plan.aggregations
 
     def _set_operation(self, plan: SetOperation, then: Then | None) -> Flow:
         counted = plan.kind != "union" or not plan.all
@@ -367,6 +385,20 @@ class _Reader(Generic[Flow]):
                 slides=then.slides,
             )
         return self._backend.stage(stage, flows)
+
+
+def _sliding(plan: Plan) -> bool:
+    """Whether a plan is a sliding window over a stream, with conditions and computed columns that call no functions."""
+    match plan:
+        case Window():
+            conditions, stream = _filtered(plan.input)
+            return plan.slide is not None and plan.rows is None and isinstance(stream, Scan) and not _calls(conditions)
+        case Filter():
+            return not _calls(plan.conditions) and _sliding(plan.input)
+        case Project():
+            return not _calls([scalar for _, scalar in plan.items]) and _sliding(plan.input)
+        case _:
+            return False
 
 
 def _renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:

@@ -100,6 +100,12 @@ class Backend(Protocol[Flow]):
     def union(self, flows: Sequence[Flow]) -> Flow:
         """All rows; the flows have the same columns."""
 
+    def sum_up(self, flow: Flow, keys: Sequence[str], sums: Mapping[str, str]) -> Flow:
+        """Elements of equal keys and equal ends as one: their weights together, and columns of bundles.
+
+        `sums` are the columns to sum up, each with the name that its bundle gets (see `cells.exact_sums.BUNDLE`).
+        """
+
     def look_up(self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]]) -> Flow:
         """Rows of the flow combined with those of the table that agree on all pairs of columns."""
 

@@ -7,7 +7,7 @@ short tick's time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from anabranch.cells.base import ELEMENT, EVER, FOREVER, TIME
+from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
+from anabranch.cells.exact_sums import BITS, MASK
 from anabranch.cells.segments import INPUT
 from anabranch.model.continuous import Query, Scalar, Scan
 from anabranch.planning.reading import read
@@ -197,6 +198,14 @@ class Compiler:
         names = flows[0].columns
         return Sql(_union([f"SELECT {_names(names)} FROM ({flow.text})" for flow in flows]), names)
 
+    def sum_up(self, flow: Sql, keys: Sequence[str], sums: Mapping[str, str]) -> Sql:
+        """Elements of equal keys and equal ends as one."""
+        same = ", ".join(map(quoted, (*keys, START, END)))
+        schema = self.schema(flow)
+        bundles = {new: _bundle(name, schema) for name, new in sums.items()}
+        items = {name: quoted(name) for name in (*keys, START, END)} | {WEIGHT: f"sum({WEIGHT})"} | bundles
+        return Sql(f"SELECT {listed(items)} FROM ({flow.text}) GROUP BY {same}", tuple(items))
+
     def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]]) -> Sql:
         """Rows of the flow combined with those of the table that agree, by a join of Spark's own."""
         agree = " AND ".join(f"l.{quoted(left)} = r.{quoted(right)}" for left, right in pairs) or "true"
@@ -274,6 +283,15 @@ def unbind(session: SparkSession, bound: Sequence[Input | CellStep | FilterStep]
 
 def _bare(view: str) -> str:
     return view.split(".", 1)[1].strip("`")
+
+
+def _bundle(name: str, schema: pa.Schema) -> str:
+    """SQL: values as a bundle; of what is not a number only the count is of interest."""
+    value, low, high = quoted(name), "0L", "0L"
+    if pa.types.is_integer(schema.field(name).type):
+        long = f"CAST({value} AS BIGINT)"
+        low, high = f"coalesce(sum({long} & {MASK}L), 0L)", f"coalesce(sum(shiftright({long}, {BITS})), 0L)"
+    return f"named_struct('count', count({value}), 'low', {low}, 'high', {high})"
 
 
 def _sent(cell: str, number: int, own: dict[str, str], every: Sequence[str], text: str) -> str:

@@ -51,13 +51,14 @@ def local_session(app: str = "anabranch", cores: int | None = None, **config: ob
     return builder.getOrCreate()
 
 
-def own_session(spark: SparkSession) -> SparkSession:
+def own_session(spark: SparkSession, partitions: int) -> SparkSession:
     """A session beside the user's, with its settings and functions: what is set here changes nothing there.
 
     Plans of ticks are small and known, so they are not planned anew while they run, and batches for workers are large.
     """
     session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
     session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_ROWS))
     return session
 
