@@ -62,7 +62,7 @@ def summed_up(table: pa.Table) -> pa.Table:
             "k": [key for key, _, _ in rows],
             "sums": pa.array(
                 [
-                    {"count": len(v), "low": sum(x & 0xFFFFFFFF for x in v), "high": sum(x >> 32 for x in v)}
+                    {"_count": len(v), "_low": sum(x & 0xFFFFFFFF for x in v), "_high": sum(x >> 32 for x in v)}
                     for v in known
                 ],
                 BUNDLE,

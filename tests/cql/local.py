@@ -201,7 +201,7 @@ class LocalFlows:
 
 def _bundle(values: list[int], numbers: bool) -> dict[str, int]:
     low, high = (sum(v & 0xFFFFFFFF for v in values), sum(v >> 32 for v in values)) if numbers else (0, 0)
-    return {"count": len(values), "low": low, "high": high}
+    return {"_count": len(values), "_low": low, "_high": high}
 
 
 def _numbered(flow: pa.Table, number: int) -> pa.Table:

@@ -416,7 +416,7 @@ class Story:
 def told_again(spark: SparkSession, feed: Feed, folder: Path, called: list[tuple[int, Counter[Row]]]) -> ab.Engine:
     """Queries are registered and started one after the other, while rows come."""
     engine = ab.Engine(spark, folder / "state")
-    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", keep="1 minute")
     engine.relation("r", labels(spark))
     engine.function("even", even)
     engine.function("twice", twice, "long")

@@ -25,7 +25,6 @@ from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGH
 from anabranch.cells.counting import Steps
 from anabranch.cells.elements import KEY, Flags, Rows, concat, elements, ints, with_ints, without
 from anabranch.cells.exact_sums import (
-    BUNDLE,
     DOUBLE_UNIT,
     HEAVIEST,
     SQUARE_UNIT,
@@ -36,6 +35,7 @@ from anabranch.cells.exact_sums import (
     double_parts,
     from_halves,
     halves,
+    is_bundle,
     long_parts,
     square_parts,
     squared_deviations,
@@ -120,7 +120,7 @@ class Totals:
     """Per group how many values there are, their sum, and that of their squares; for values of one column."""
 
     def __init__(self, kind: pa.DataType, sums: bool, squares: bool) -> None:
-        self._bundled = kind == BUNDLE
+        self._bundled = is_bundle(kind)
         kind = pa.int64() if self._bundled else kind
         exact = pa.types.is_decimal(kind) or pa.types.is_integer(kind)
         self._kind = kind if exact and not squares else pa.float64()

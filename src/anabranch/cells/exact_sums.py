@@ -150,14 +150,19 @@ class ExactSums:
             self.low, self.limbs = self.low - below, np.pad(self.limbs, ((below, above), (0, 0)))
 
 
-BUNDLE = pa.struct([("count", pa.int64()), ("low", pa.int64()), ("high", pa.int64())])
+BUNDLE = pa.struct([("_count", pa.int64()), ("_low", pa.int64()), ("_high", pa.int64())])
 """Long integers that have been summed up already: how many, and the sums of their lower 32 bits and of the rest."""
+
+
+def is_bundle(kind: pa.DataType) -> bool:
+    """Whether a column holds bundles, whatever may be NULL in them."""
+    return pa.types.is_struct(kind) and [field.name for field in kind] == [field.name for field in BUNDLE]
 
 
 def bundle_parts(bundles: pa.StructArray, signs: Ints) -> tuple[Ints, Parts]:
     """Bundles that come (1) or go (-1): the numbers of values, and what they add up to.
 
-    >>> bundles = pa.array([{"count": 2, "low": 7, "high": 1}, None], BUNDLE)
+    >>> bundles = pa.array([{"_count": 2, "_low": 7, "_high": 1}, None], BUNDLE)
     >>> counts, parts = bundle_parts(bundles, np.array([-1, 1]))
     >>> counts.tolist(), parts[0].tolist(), parts[1].tolist()
     ([-2, 0], [-7, 0], [-1, 0])

@@ -136,6 +136,7 @@ class Engine:
         with self._loop.between_ticks():
             self._registry.streams[name] = made
             self._manifest.streams.setdefault(name, StreamState())
+            self._want()
 
     def relation(self, name: str, df: DataFrame) -> None:
         """Register a table that does not change."""
@@ -169,9 +170,10 @@ class Engine:
         except AnalysisException as error:
             first = str(error).splitlines()[0]
             raise QueryError(f"query {name!r} cannot be: {first}", hint="check its functions and types") from None
-        with self._loop.between_ticks():
+        with self._loop.between_ticks(), self._intake.standing_still():
             self._restore(handle, history)
             self._registry.queries[name] = handle
+            self._want()
         return handle
 
     def bind(self, text: str, name: str = "query") -> Query:
@@ -221,6 +223,7 @@ class Engine:
                 self._registry.queries.pop(name, None)
                 self._manifest.queries.pop(name, None)
                 self._answering.forget(name)
+                self._want()
                 self._clear(name, "answers", "state", "delivered")
             elif name in self._registry.streams:
                 del self._registry.streams[name]
@@ -370,19 +373,26 @@ class Engine:
                     hint="drop it first, give this one another name, or start with a new folder",
                 )
             return
-        streams = [self._manifest.streams[name] for name in scans(query.plan, "stream")]
-        begun = any(stream.newest is not None for stream in streams)
-        now = max((stream.closed for stream in streams), default=EVER)
-        fresh = history or not begun
-        since = EVER if fresh else now
+        names = scans(query.plan, "stream")
+        states, reads = self._manifest.streams, handle.reads
+        begins = [self._intake.since(name, reads.get(name, []), states[name], history=history) for name in names]
+        since = max(begins, default=EVER)
+        fresh = since == EVER
         self._manifest.queries[query.name] = QueryState(
             print_,
             position=since,
             since=since,
             tick=0 if fresh else self._manifest.tick,
-            needs={name: handle.held.get(name, 0) for name in scans(query.plan, "stream")},
+            needs={name: handle.held.get(name, 0) for name in names},
+            reads=handle.reads,
             direct=handle.direct,
         )
+
+    def _want(self) -> None:
+        """Say which columns of streams are needed: those that queries read, or all where history is kept."""
+        for name, stream in self._registry.streams.items():
+            read = {column for state in self._manifest.queries.values() for column in state.reads.get(name, [])}
+            self._intake.want(name, [each for each in stream.df.columns if stream.keep or each in read])
 
     def _fingerprint(self, query: Query) -> str:
         streams = [self._registry.streams[name] for name in scans(query.plan, "stream")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,10 +20,20 @@ from pyspark.sql import functions as F
 from anabranch.cells.base import EVER, FOREVER, TIME
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest, StoredFile, StreamState
-from anabranch.engine.store import UNCONFIRMED, WRITTEN_SQL, ShelveTask, confirm, now, prefix_of, write_text
+from anabranch.engine.store import (
+    ASIDE,
+    UNCONFIRMED,
+    WRITTEN_SQL,
+    AsideTask,
+    ShelveTask,
+    confirm,
+    now,
+    prefix_of,
+    write_text,
+)
 
 RECORDS = "intake"
-ASIDE = ("late", "unusable")
+KINDS = ("kept", "late", "unusable")
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class Taken:
     newest: int | None
     files: tuple[StoredFile, ...]
     aside: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 class Intake:
@@ -58,6 +69,7 @@ class Intake:
         self._last = {name: state.batch for name, state in manifest.streams.items()}
         self._waiting: list[Taken] = []
         self._untidy: set[str] = set()
+        self._columns: dict[str, tuple[str, ...]] = {}
         for record in sorted((folder / RECORDS).glob("*/*.json"), key=lambda path: int(path.stem)):
             taken = _load(record)
             manifest.streams.setdefault(taken.stream, StreamState())  # if no tick has got to it before the end
@@ -66,32 +78,46 @@ class Intake:
                 self._waiting.append(taken)
                 self._last[taken.stream] = taken.batch
 
+    def want(self, stream: str, columns: Sequence[str]) -> None:
+        """From the next batch on, these columns of a stream are put on the shelf."""
+        with self._lock:
+            self._columns[stream] = tuple(columns)
+
     def take(self, stream: StreamInput, batch: int, df: DataFrame) -> None:
         """Put the rows of a batch on the shelf."""
         done = False
         while not done:
-            closed = self.closed(stream.name)
-            taken = self._shelved(stream, batch, df, closed)
+            closed, columns = self._terms(stream.name)
+            taken = self._shelved(stream, batch, df, closed, columns)
             with self._lock:
-                # Where time went on meanwhile, some of the rows have become late.
-                done = closed == self._closed.get(stream.name, EVER)
+                # Where time went on meanwhile, some of the rows have become late; a new query may want more columns.
+                done = (closed, columns) == self._terms(stream.name)
                 if done:
                     self._commit(stream, taken)
             if not done:
                 for path in (*(file.path for file in taken.files), *(path + UNCONFIRMED for path in taken.aside)):
                     (self._folder / path).unlink()
 
-    def _shelved(self, stream: StreamInput, batch: int, df: DataFrame, closed: int) -> Taken:
-        prefix = prefix_of(batch, uuid.uuid4().hex[:8])
-        task = ShelveTask(stream.name, str(self._folder), prefix, closed, latest_of(stream))
-        written = timed(stream, df).mapInArrow(task, WRITTEN_SQL).collect()
-        counts = {kind: sum(row["rows"] for row in written if row["kind"] == kind) for kind in ("kept", *ASIDE)}
+    def _terms(self, stream: str) -> tuple[int, tuple[str, ...]]:
+        with self._lock:
+            return self._closed.get(stream, EVER), self._columns[stream]
+
+    def _shelved(self, stream: StreamInput, batch: int, df: DataFrame, closed: int, columns: tuple[str, ...]) -> Taken:
+        prefix, latest, rows = prefix_of(batch, uuid.uuid4().hex[:8]), latest_of(stream), timed(stream, df)
+        about = (stream.name, str(self._folder), prefix, closed, latest)
+        needed = rows.select(*(F.col(f"`{name}`") for name in columns), TIME)
+        written = needed.mapInArrow(ShelveTask(*about, stream.skew), WRITTEN_SQL).collect()
+        if any(row["kind"] == ASIDE for row in written):
+            others = F.coalesce(F.col(TIME).between(closed, latest), F.lit(False))
+            written += rows.where(~others).mapInArrow(AsideTask(*about), WRITTEN_SQL).collect()
+        counts = {kind: sum(row["rows"] for row in written if row["kind"] == kind) for kind in KINDS}
         files = tuple(
             StoredFile(row["path"], row["rows"], row["first"], row["last"]) for row in written if row["kind"] == "kept"
         )
         newest = max((file.last for file in files), default=None)
-        aside = tuple(row["path"] for row in written if row["kind"] in ASIDE)
-        return Taken(stream.name, batch, counts["kept"], counts["late"], counts["unusable"], newest, files, aside)
+        aside = tuple(row["path"] for row in written if row["kind"] in ("late", "unusable"))
+        kept, late, unusable = (counts[kind] for kind in KINDS)
+        return Taken(stream.name, batch, kept, late, unusable, newest, files, aside, columns)
 
     def _commit(self, stream: StreamInput, taken: Taken) -> None:
         write_text(self._record(taken), json.dumps(asdict(taken)))
@@ -101,6 +127,22 @@ class Intake:
         (self._untidy.add if taken.aside else self._untidy.discard)(stream.name)
         if taken.newest is not None:
             self._closed[stream.name] = max(self._closed.get(stream.name, EVER), taken.newest - stream.skew)
+
+    def since(self, stream: str, columns: Sequence[str], state: StreamState, *, history: bool) -> int:
+        """The time from which on a new query can be told all rows of a stream, with these columns.
+
+        That is from the beginning if nothing has come yet, or with history what is on the shelf; else from the time on
+        that is not closed. What is on the shelf may lack some of the columns: then it is from what comes after that.
+        """
+        with self._lock:
+            waiting = [taken for taken in self._waiting if taken.stream == stream]
+            newest = [time for time in (state.newest, *(taken.newest for taken in waiting)) if time is not None]
+            if not newest:
+                return EVER
+            there = [*([state.columns] if state.files else []), *(taken.columns for taken in waiting if taken.files)]
+            if not all(set(columns) <= set(each) for each in there):
+                return max(newest) + 1
+            return EVER if history else self._closed.get(stream, EVER)
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -150,6 +192,8 @@ class Intake:
             state.rows += taken.rows
             state.late += taken.late
             state.unusable += taken.unusable
+            if taken.files:
+                state.columns = [name for name in taken.columns if not state.files or name in state.columns]
             state.files += [replace(file, tick=manifest.tick) for file in taken.files]
             if taken.newest is not None:
                 state.newest = taken.newest if state.newest is None else max(state.newest, taken.newest)
@@ -169,6 +213,7 @@ class Intake:
             self._waiting = [taken for taken in self._waiting if taken.stream != stream]
             self._closed.pop(stream, None)
             self._last.pop(stream, None)
+            self._columns.pop(stream, None)
 
     def files(self) -> Iterator[str]:
         """Files on the shelf that no manifest names yet."""
@@ -197,4 +242,4 @@ def latest_of(stream: StreamInput) -> int:
 def _load(record: Path) -> Taken:
     saved = json.loads(record.read_text())
     files = tuple(StoredFile(**each) for each in saved["files"])
-    return Taken(**(saved | {"files": files, "aside": tuple(saved["aside"])}))
+    return Taken(**(saved | {"files": files, "aside": tuple(saved["aside"]), "columns": tuple(saved["columns"])}))

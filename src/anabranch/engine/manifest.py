@@ -51,6 +51,8 @@ class StreamState:
         Counts.
     files
         Rows that some query may still need.
+    columns
+        Those that all files have.
     """
 
     batch: int = -1
@@ -60,6 +62,7 @@ class StreamState:
     late: int = 0
     unusable: int = 0
     files: list[StoredFile] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -78,6 +81,8 @@ class QueryState:
         The last tick whose rows it has taken, if it takes them as they come.
     needs
         For each of its streams, for how long it needs rows after their time.
+    reads
+        The columns of each of its streams that it reads.
     direct
         Whether it takes rows as they come.
     origins
@@ -93,6 +98,7 @@ class QueryState:
     since: int = EVER
     tick: int = 0
     needs: dict[str, int] = field(default_factory=dict)
+    reads: dict[str, list[str]] = field(default_factory=dict)
     direct: bool = False
     origins: dict[str, int] = field(default_factory=dict)
     rows: int = 0

@@ -32,6 +32,7 @@ class ContinuousQuery:
         self.status = "registered"
         self.direct = False  # needs no state: rows are answered as they come
         self.held: dict[str, int] = {}  # how long it needs rows of its streams after their time
+        self.reads: dict[str, list[str]] = {}  # the columns of its streams that it reads
         self.error: BaseException | None = None
 
     @property

@@ -29,12 +29,18 @@ WRITTEN = pa.schema(
 )
 UNCONFIRMED = ".tmp"
 """Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
+ASIDE = "aside"
+"""The kind of rows that are only counted: those that have to be put aside."""
+GROUP_ROWS = 131_072
 WRITTEN_SQL = "name string, kind string, path string, rows long, first long, last long"
 
 
 @dataclass(frozen=True)
 class ShelveTask:
-    """Writes the rows of a batch into files, apart what comes too late or has no usable time.
+    """Writes the rows of a batch into files, without what comes too late or has no usable time: that is counted.
+
+    Rows whose time is complete once the batch is taken go into another file than those that still wait: most files are
+    then taken as a whole by a tick.
 
     Parameters
     ----------
@@ -48,7 +54,50 @@ class ShelveTask:
         Rows before this time are late.
     latest
         Rows after it cannot be believed, or the watermark would run away.
+    skew
+        Time is complete up to the largest time minus this.
     """
+
+    name: str
+    folder: str
+    prefix: str
+    closed: int
+    latest: int
+    skew: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and tell what was written."""
+        writer = _Files(self.folder, self.name, self.prefix)
+        waiting: pa.Table | None = None
+        aside = 0
+        for table in _gathered(batches):
+            kept = self._usable(table)
+            aside += table.num_rows - kept.num_rows
+            rows = kept if waiting is None else pa.concat_tables([waiting, kept])
+            if rows.num_rows:
+                complete = pc.less(rows[TIME], pc.max(rows[TIME]).as_py() - self.skew)
+                writer.write("kept", rows.filter(complete), "complete")
+                waiting = rows.filter(pc.invert(complete))
+        if waiting is not None:
+            writer.write("kept", waiting, "waiting")
+        told = writer.close()
+        if aside:
+            told.append({"name": self.name, "kind": ASIDE, "path": "", "rows": aside, "first": None, "last": None})
+        if told:
+            yield pa.RecordBatch.from_pylist(told, WRITTEN)
+
+    def _usable(self, table: pa.Table) -> pa.Table:
+        times = table[TIME]
+        bounds = pc.min_max(times).as_py()
+        if not times.null_count and bounds["min"] >= self.closed and bounds["max"] <= self.latest:
+            return table
+        in_time = pc.and_(pc.greater_equal(times, self.closed), pc.less_equal(times, self.latest))
+        return table.filter(pc.fill_null(in_time, False))
+
+
+@dataclass(frozen=True)
+class AsideTask:
+    """Writes the rows of a batch that come too late, and those that have no usable time; see `ShelveTask`."""
 
     name: str
     folder: str
@@ -58,19 +107,30 @@ class ShelveTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and tell what was written."""
-        writers: dict[str, _File] = {}
-        for batch in batches:
-            times = batch.column(TIME)
+        writer = _Files(self.folder, self.name, self.prefix)
+        for table in _gathered(batches):
+            times = table[TIME]
             unusable = pc.fill_null(pc.greater(times, self.latest), True)
             late = pc.and_(pc.invert(unusable), pc.fill_null(pc.less(times, self.closed), False))
-            kept = pc.invert(pc.or_(unusable, late))
-            for kind, mask in (("kept", kept), ("late", late), ("unusable", unusable)):
-                some = batch.filter(mask)
-                if some.num_rows:
-                    writers.setdefault(kind, _File(self.folder, kind, self.name, self.prefix)).write(some)
-        rows = [file.close() for file in writers.values()]
-        if rows:
-            yield pa.RecordBatch.from_pylist(rows, WRITTEN)
+            writer.write("unusable", table.filter(unusable))
+            writer.write("late", table.filter(late))
+        told = writer.close()
+        if told:
+            yield pa.RecordBatch.from_pylist(told, WRITTEN)
+
+
+@dataclass(frozen=True)
+class SliceTask:
+    """Rows of files that a tick takes in part: those from `start` on and before `until`."""
+
+    start: int
+    until: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        for batch in batches:
+            times = batch.column(TIME)
+            yield batch.filter(pc.and_(pc.greater_equal(times, self.start), pc.less(times, self.until)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +163,7 @@ class AnswerTask:
         for batch in batches:
             if batch.num_rows:
                 file = file or _File(self.folder, "answers", self.name, self.prefix)
-                file.write(self._answer(batch))
+                file.write(pa.Table.from_batches([self._answer(batch)]))
         if file is not None:
             yield pa.RecordBatch.from_pylist([file.close()], WRITTEN)
 
@@ -113,6 +173,34 @@ class AnswerTask:
         if self.changes:
             columns[OP] = pc.if_else(pc.greater(batch.column(WEIGHT), 0), "+", "-")
         return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+class _Files:
+    """Files of one task, each opened when there is something to write."""
+
+    def __init__(self, folder: str, name: str, prefix: str) -> None:
+        self._about = (folder, name, prefix)
+        self._files: dict[tuple[str, str], _File] = {}
+
+    def write(self, kind: str, table: pa.Table, part: str = "") -> None:
+        if table.num_rows:
+            folder, name, prefix = self._about
+            self._files.setdefault((kind, part), _File(folder, kind, name, prefix)).write(table)
+
+    def close(self) -> list[dict[str, object]]:
+        return [file.close() for file in self._files.values()]
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches as tables that are worth a group of rows in a file."""
+    some: list[pa.RecordBatch] = []
+    for batch in batches:
+        some += [batch] if batch.num_rows else []
+        if sum(each.num_rows for each in some) >= GROUP_ROWS:
+            yield pa.Table.from_batches(some)
+            some = []
+    if some:
+        yield pa.Table.from_batches(some)
 
 
 class _File:
@@ -126,17 +214,18 @@ class _File:
         self._first: int | None = None
         self._last: int | None = None
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write(self, table: pa.Table) -> None:
         try:
             if self._writer is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._writer = pq.ParquetWriter(self._path, batch.schema, compression="snappy")
-            self._writer.write_batch(batch)
+                words = [field.name for field in table.schema if not pa.types.is_primitive(field.type)]
+                self._writer = pq.ParquetWriter(self._path, table.schema, compression="snappy", use_dictionary=words)
+            self._writer.write_table(table)
         except OSError as error:
             raise self._failed(error) from error
-        self._rows += batch.num_rows
-        if TIME in batch.schema.names:
-            bounds = pc.min_max(batch.column(TIME)).as_py()
+        self._rows += table.num_rows
+        if TIME in table.schema.names:
+            bounds = pc.min_max(table[TIME]).as_py()
             if bounds["min"] is not None:
                 self._first = min(bounds["min"], bounds["min"] if self._first is None else self._first)
                 self._last = max(bounds["max"], bounds["max"] if self._last is None else self._last)

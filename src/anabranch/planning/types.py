@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from anabranch.cells.exact_sums import BUNDLE
+from anabranch.cells.exact_sums import is_bundle
 from anabranch.errors import QueryError
 from anabranch.model.continuous import Aggregation
 
@@ -29,7 +29,7 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     if function == "count":
         return pa.int64()
     assert argument is not None, f"{function} has an argument"
-    argument = pa.int64() if argument == BUNDLE else argument
+    argument = pa.int64() if is_bundle(argument) else argument
     if function in ("min", "max", "quantile"):
         return argument
     if not _is_number(argument):

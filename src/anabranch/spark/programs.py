@@ -97,12 +97,15 @@ class Program:
         The text of the answer: the plan's columns, `_time` and `_weight`.
     held
         How long rows of each stream are needed after their time.
+    reads
+        The columns of each stream that are read.
     """
 
     inputs: tuple[Input, ...]
     steps: tuple[CellStep | FilterStep, ...]
     answer: Sql
     held: dict[str, int]
+    reads: dict[str, list[str]]
 
     @property
     def stages(self) -> list[Stage]:
@@ -144,12 +147,14 @@ class Compiler:
         self._inputs: dict[tuple[str, str, int], Input] = {}
         self._steps: list[CellStep | FilterStep] = []
         self._held: dict[str, int] = {}
+        self._reads: dict[str, set[str]] = {}
         self._schemas: dict[str, pa.Schema] = {}
 
     def compile(self, query: Query) -> Program:
         """The program of a query."""
         answer = read(query, self)
-        return Program(tuple(self._inputs.values()), tuple(self._steps), answer, self._held)
+        reads = {name: sorted(columns) for name, columns in self._reads.items()}
+        return Program(tuple(self._inputs.values()), tuple(self._steps), answer, self._held, reads)
 
     def stream(self, scan: Scan) -> Sql:
         """Rows of a stream that are due, with `_time`."""
@@ -248,6 +253,8 @@ class Compiler:
         return self._schemas[text]
 
     def _renamed(self, scan: Scan, source: Input, more: dict[str, str]) -> Sql:
+        if scan.kind == "stream":
+            self._reads.setdefault(scan.name, set()).update(there for there, _ in scan.renamed)
         items = {name: quoted(there) for there, name in scan.renamed} | more
         return Sql(f"SELECT {listed(items) or 'NULL AS _none'} FROM {source.view}", tuple(items) or ("_none",))
 
@@ -291,7 +298,7 @@ def _bundle(name: str, schema: pa.Schema) -> str:
     if pa.types.is_integer(schema.field(name).type):
         long = f"CAST({value} AS BIGINT)"
         low, high = f"coalesce(sum({long} & {MASK}L), 0L)", f"coalesce(sum(shiftright({long}, {BITS})), 0L)"
-    return f"named_struct('count', count({value}), 'low', {low}, 'high', {high})"
+    return f"named_struct('_count', count({value}), '_low', {low}, '_high', {high})"
 
 
 def _sent(cell: str, number: int, own: dict[str, str], every: Sequence[str], text: str) -> str:
