@@ -36,15 +36,16 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 @dataclass(frozen=True)
 class Feed:
-    """A folder of files that a stream reads one by one."""
+    """A folder of files that a stream reads, some per batch."""
 
     folder: Path
     files: int
     rows: int
+    at_once: int = 1
 
     def source(self, spark: SparkSession) -> DataFrame:
-        """The rows, a file per batch."""
-        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        """The rows."""
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self.at_once)
         return reader.parquet(str(self.folder))
 
     @property
@@ -53,7 +54,7 @@ class Feed:
         return self.files * self.rows
 
 
-def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed:
+def feed(folder: Path, name: str, files: int, rows: int, seconds: float, at_once: int = 1) -> Feed:
     """Files of rows at a steady rate over so many seconds of their own time; none lies on a full second."""
     where = folder / name
     if not where.exists():
@@ -71,7 +72,7 @@ def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed
                 "note": pa.array(np.array(["quiet", "loud", "odd", "even"])[rng.integers(0, 4, rows)]),
             }
             pq.write_table(pa.table(columns), where / f"{number:06d}.parquet")
-    return Feed(where, files, rows)
+    return Feed(where, files, rows, at_once)
 
 
 Made = Callable[[DataFrame], DataFrame]

@@ -26,8 +26,11 @@ from anabranch.engine.ticks import Offer
 from anabranch.errors import InternalError
 
 GATHERING_SECONDS = 0.02
+BEHIND_SECONDS = 0.5
 WATCH_SECONDS = 0.2
-MOST_WAITING = 4
+WORTH_A_TICK = 4
+"""Batches that a tick takes at once, if more come than ticks of one batch can take."""
+MOST_WAITING = 2 * WORTH_A_TICK
 """Batches of a stream that may wait for a tick before the stream does."""
 
 
@@ -65,7 +68,8 @@ class Loop:
         self._offers: list[Offer] = []
         self._heard: dict[str, float] = {}
         self._idled: dict[str, bool] = {}
-        self._wanted = self._busy = self._stopping = False
+        self._wanted = self._busy = self._behind = self._stopping = False
+        self._awaited = 0
         self._thread: threading.Thread | None = None
         self._sources: dict[str, StreamingQuery] = {}
         self.failure: BaseException | None = None
@@ -126,8 +130,13 @@ class Loop:
                 except StreamingQueryException as error:
                     raise self.failure or error from None
         with self._changed:
+            self._awaited += 1
+            self._changed.notify_all()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            return self._changed.wait_for(lambda: not (self._something() or self._busy), left)
+            try:
+                return self._changed.wait_for(lambda: not (self._something() or self._busy), left)
+            finally:
+                self._awaited -= 1
 
     # -- streams
 
@@ -180,8 +189,7 @@ class Loop:
                     return
                 if not self._something() and self._idle() == self._idled:
                     continue
-            if len(self._sources) > 1:
-                time.sleep(GATHERING_SECONDS)  # streams that are ready at about the same time share a tick
+            self._gather()
             with self._changed:
                 offers, self._offers = self._offers, []
                 self._wanted, self._busy = False, True
@@ -195,8 +203,20 @@ class Loop:
                     self._release(error)
             finally:
                 with self._changed:
-                    self._busy = False
+                    self._busy, self._behind = False, self._intake.waiting() > 0
                     self._changed.notify_all()
+
+    def _gather(self) -> None:
+        """Let a tick take what comes at about the same time, and more of it while ticks are slower than streams."""
+        with self._changed:
+            if self._behind and not self._offers:
+                self._changed.wait_for(self._enough, BEHIND_SECONDS)
+            elif len(self._sources) > 1:
+                self._changed.wait_for(lambda: self._stopping, GATHERING_SECONDS)
+
+    def _enough(self) -> bool:
+        hurry = self._stopping or self._wanted or self._awaited > 0 or bool(self._offers)
+        return hurry or self._intake.waiting() >= WORTH_A_TICK
 
     def _release(self, error: BaseException) -> None:
         for offer in self._offers:

@@ -11,15 +11,13 @@ import shutil
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.answering import Answering
@@ -29,7 +27,7 @@ from anabranch.engine.intake import Intake, latest_of, timed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import confirm, prefix_of
+from anabranch.engine.store import TS, confirm, prefix_of
 from anabranch.model.continuous import scans
 from anabranch.spark.cell_task import Reports, ReportsParam
 
@@ -58,13 +56,28 @@ class Advance:
 
 
 @dataclass(frozen=True)
-class Look:
-    """The times of a batch: the first and the last one, how many rows have one, and how many rows there are."""
+class Answered:
+    """What the footers of answers say: how many rows there are, how many have no time, and the first and last time."""
 
-    first: int | None
-    last: int
-    timed: int
     rows: int
+    nulls: int
+    first: int | None
+    last: int | None
+
+    @classmethod
+    def of(cls, files: Sequence[Path]) -> Answered:
+        """Read the footers of some files; another job over the rows themselves would cost a quarter of the batch."""
+        rows = nulls = 0
+        times: list[int] = []
+        for file in files:
+            about = pq.read_metadata(file)
+            rows += about.num_rows
+            place = about.schema.to_arrow_schema().get_field_index(TS)
+            for group in range(about.num_row_groups):
+                found = about.row_group(group).column(place).statistics
+                nulls += found.null_count
+                times += [found.min_raw, found.max_raw] if found.has_min_max else []
+        return cls(rows, nulls, min(times, default=None), max(times, default=None))
 
 
 class TickRunner:
@@ -92,7 +105,6 @@ class TickRunner:
         self._registry = registry
         self._intake = intake
         self._answering = answering
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="anabranch-look")
         self.reports: Reports = {}
         self.last: Reports = {}
 
@@ -113,7 +125,7 @@ class TickRunner:
             for each in advances:
                 for name in scans(each.query.query.plan, "stream"):
                     self._intake.close(name, each.until)
-        self._pass_through(new, passing, prefix)
+        self._pass_through(new, passing, prefix, bounded=until is not None)
         self._advance_all(new, advances, prefix)
         self._close(new)
         gone = self._forget(manifest, new)
@@ -212,28 +224,31 @@ class TickRunner:
         name, taken = scans(query.query.plan, "stream")[0], manifest.queries[query.name].tick
         return [file for file in manifest.streams[name].files if file.tick > taken]
 
-    def _pass_through(self, manifest: Manifest, offers: Sequence[Offer], prefix: str) -> None:
+    def _pass_through(self, manifest: Manifest, offers: Sequence[Offer], prefix: str, *, bounded: bool) -> None:
         """Queries without state answer rows as they come; what they have missed is on the shelf.
 
-        While they do, the times of the rows are looked at. Rows are almost always in time: if some are not, the answer
-        is thrown away, and the batch goes over the shelf.
+        Rows are almost always in time. If some of those that are answered are not, the answer is thrown away, and the
+        batch goes over the shelf, where it is told which.
         """
-        looks = {offer.stream.name: self._pool.submit(_look, offer) for offer in offers}
         rows = {offer.stream.name: timed(offer.stream, offer.df) for offer in offers}
         readers = [each for each in self._registry.queries.values() if each.direct and each.status == "running"]
         took = {each.name for each in readers if self._take_directly(manifest, each, rows, prefix)}
         for offer in offers:
-            name, look = offer.stream.name, looks[offer.stream.name].result()
+            name = offer.stream.name
             reading = [query for query in readers if scans(query.query.plan, "stream") == [name]]
-            if self._in_time(offer.stream, look) and all(query.name in took for query in reading):
-                self._book(manifest, offer, look)
+            told = [query for query in reading if query.name in took]
+            answered = Answered.of([part for query in told for part in self._parts(query, prefix)])
+            in_time = self._in_time(offer.stream, answered)
+            if in_time and len(told) == len(reading):
+                # Time ends with the last row of a bounded stream, also if no query answers it.
+                last = _last(rows[name], latest_of(offer.stream)) if bounded else answered.last
+                self._book(manifest, offer, replace(answered, last=last))
                 continue
             self._intake.take(offer.stream, offer.batch, offer.df)
             self._intake.merge(manifest, name)
-            for query in reading:
-                if not self._in_time(offer.stream, look) and query.name in took:
-                    self._discard(manifest, query, prefix)
-                    self._take_directly(manifest, query, {}, prefix)
+            for query in [] if in_time else told:
+                self._discard(manifest, query, prefix)
+                self._take_directly(manifest, query, {}, prefix)
 
     def _take_directly(
         self, manifest: Manifest, query: ContinuousQuery, offered: Mapping[str, DataFrame], prefix: str
@@ -250,32 +265,35 @@ class TickRunner:
             shutil.rmtree(folder, ignore_errors=True)
             self._failed(query, error)
             return False
-        state.rows += _rows_in(folder)
+        state.rows += Answered.of(self._parts(query, prefix)).rows
         state.tick = manifest.tick
         return True
 
     def _discard(self, manifest: Manifest, query: ContinuousQuery, prefix: str) -> None:
-        state, folder = manifest.queries[query.name], self._answer_folder(query, prefix)
-        state.rows -= _rows_in(folder)
+        state = manifest.queries[query.name]
+        state.rows -= Answered.of(self._parts(query, prefix)).rows
         state.tick = manifest.tick - 1
-        shutil.rmtree(folder)
+        shutil.rmtree(self._answer_folder(query, prefix))
 
     def _answer_folder(self, query: ContinuousQuery, prefix: str) -> Path:
         return self._folder / "answers" / query.name / f"{prefix}.parquet"
 
-    def _in_time(self, stream: StreamInput, look: Look) -> bool:
-        times = look.first is None or (
-            look.first >= self._intake.closed(stream.name) and look.last <= latest_of(stream)
-        )
-        return times and look.timed == look.rows
+    def _parts(self, query: ContinuousQuery, prefix: str) -> list[Path]:
+        return sorted(self._answer_folder(query, prefix).glob("part-*"))
 
-    def _book(self, manifest: Manifest, offer: Offer, look: Look) -> None:
+    def _in_time(self, stream: StreamInput, answered: Answered) -> bool:
+        if answered.first is None or answered.last is None:
+            return not answered.rows
+        in_time = answered.first >= self._intake.closed(stream.name) and answered.last <= latest_of(stream)
+        return in_time and not answered.nulls
+
+    def _book(self, manifest: Manifest, offer: Offer, answered: Answered) -> None:
         """A batch that did not go over the shelf."""
         stream, state = offer.stream, manifest.streams[offer.stream.name]
         state.batch = offer.batch
-        state.rows += look.rows
-        if look.first is not None:
-            state.newest = look.last if state.newest is None else max(state.newest, look.last)
+        state.rows += answered.rows
+        if answered.last is not None:
+            state.newest = answered.last if state.newest is None else max(state.newest, answered.last)
             self._intake.close(stream.name, state.newest - stream.skew)
         self._intake.booked(stream.name, offer.batch)
 
@@ -311,15 +329,6 @@ class TickRunner:
         return deleted + [self._folder / "state" / path for path in old.segments() - new.segments()]
 
 
-def _look(offer: Offer) -> Look:
-    """A job of its own over the times costs less than `observe`, which takes rows out of generated code."""
-    time = F.col(TIME)
-    summary = F.min(time), F.max(time), F.count(time), F.count(F.lit(1))
-    found = timed(offer.stream, offer.df).agg(*summary).head()
-    assert found is not None, "an aggregate has a row"
-    first, last, known, rows = found
-    return Look(first, 0 if last is None else last, known, rows)
-
-
-def _rows_in(folder: Path) -> int:
-    return sum(pq.read_metadata(part).num_rows for part in folder.glob("part-*"))
+def _last(rows: DataFrame, latest: int) -> int | None:
+    found = rows.where(f"{TIME} <= {latest}").agg({TIME: "max"}).head()
+    return None if found is None else found[0]

@@ -58,6 +58,8 @@ def own_session(spark: SparkSession, partitions: int) -> SparkSession:
     """
     session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
     session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # has smallest and largest values
+    session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_ROWS))
     return session
