@@ -27,6 +27,7 @@ START = 1_767_225_600_000_000
 SECOND = 1_000_000
 SCHEMA = "seq long, ts timestamp, k long, a long, note string"
 KEYS = 1000
+BATCH_ROWS = 400_000
 
 
 def main(*, quick: bool, json_path: Path | None = None) -> int:
@@ -36,16 +37,15 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 @dataclass(frozen=True)
 class Feed:
-    """A folder of files that a stream reads, some per batch."""
+    """A folder of files that a stream reads one by one."""
 
     folder: Path
     files: int
     rows: int
-    at_once: int = 1
 
     def source(self, spark: SparkSession) -> DataFrame:
-        """The rows."""
-        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self.at_once)
+        """The rows, a file per batch."""
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.folder))
 
     @property
@@ -54,7 +54,7 @@ class Feed:
         return self.files * self.rows
 
 
-def feed(folder: Path, name: str, files: int, rows: int, seconds: float, at_once: int = 1) -> Feed:
+def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed:
     """Files of rows at a steady rate over so many seconds of their own time; none lies on a full second."""
     where = folder / name
     if not where.exists():
@@ -72,7 +72,7 @@ def feed(folder: Path, name: str, files: int, rows: int, seconds: float, at_once
                 "note": pa.array(np.array(["quiet", "loud", "odd", "even"])[rng.integers(0, 4, rows)]),
             }
             pq.write_table(pa.table(columns), where / f"{number:06d}.parquet")
-    return Feed(where, files, rows, at_once)
+    return Feed(where, files, rows)
 
 
 Made = Callable[[DataFrame], DataFrame]
@@ -131,7 +131,7 @@ def plain(
 
 def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """A filter and a projection."""
-    given = feed(folder, "wide", 12 if quick else 40, 400_000, 600)
+    given = feed(folder, "wide", 12 if quick else 40, BATCH_ROWS, 600)
     wanted = [F.col(name) for name in ("k", "a", "loud", "_ts")]
 
     def made(df: DataFrame) -> DataFrame:
@@ -160,7 +160,8 @@ def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Counts and sums by key over the last 10 minutes, every minute."""
-    given = feed(folder, "long", 8 if quick else 24, 100_000, (8 if quick else 24) * 300)
+    files = 8 if quick else 24
+    given = feed(folder, "long", files, BATCH_ROWS, files * 300)
     # Spark tells a window one batch after its end, so the end is left out on both sides.
     until = START + (given.files - 2) * 300 * SECOND
     first = START + 600 * SECOND
@@ -197,7 +198,7 @@ def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """The same rows and the same changes per row, over a window 16 times as long."""
+    """The same rows and the same changes per row, over a window 16 times as long; the answers differ, as they have to."""
     given = feed(folder, "grow", 10 if quick else 24, 60_000, (10 if quick else 24) * 120)
     text = "Select k, Count(*) As n, Sum(a) As total From s [Range {} Seconds] Group By k"
     contenders: dict[str, Contender] = {

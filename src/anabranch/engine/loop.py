@@ -26,10 +26,10 @@ from anabranch.engine.ticks import Offer
 from anabranch.errors import InternalError
 
 GATHERING_SECONDS = 0.02
-BEHIND_SECONDS = 0.5
+FLOWING_SECONDS = 0.4
 WATCH_SECONDS = 0.2
 WORTH_A_TICK = 4
-"""Batches that a tick takes at once, if more come than ticks of one batch can take."""
+"""Batches that a tick takes at once while batch follows upon batch."""
 MOST_WAITING = 2 * WORTH_A_TICK
 """Batches of a stream that may wait for a tick before the stream does."""
 
@@ -68,7 +68,7 @@ class Loop:
         self._offers: list[Offer] = []
         self._heard: dict[str, float] = {}
         self._idled: dict[str, bool] = {}
-        self._wanted = self._busy = self._behind = self._stopping = False
+        self._wanted = self._busy = self._flowing = self._stopping = False
         self._awaited = 0
         self._thread: threading.Thread | None = None
         self._sources: dict[str, StreamingQuery] = {}
@@ -152,7 +152,9 @@ class Loop:
         if batch <= self._intake.last(stream.name):
             return
         with self._changed:
-            self._heard[stream.name] = time.monotonic()
+            moment = time.monotonic()
+            self._flowing = moment - self._heard.get(stream.name, 0.0) < FLOWING_SECONDS
+            self._heard[stream.name] = moment
             self._changed.wait_for(lambda: self.failure or self._intake.waiting(stream.name) < MOST_WAITING)
             if self.failure is not None:
                 raise self.failure
@@ -176,6 +178,7 @@ class Loop:
                 self._changed.notify_all()
             raise
         with self._changed:
+            self._heard[stream.name] = time.monotonic()
             self._changed.notify_all()
 
     # -- the thread
@@ -203,14 +206,14 @@ class Loop:
                     self._release(error)
             finally:
                 with self._changed:
-                    self._busy, self._behind = False, self._intake.waiting() > 0
+                    self._busy = False
                     self._changed.notify_all()
 
     def _gather(self) -> None:
-        """Let a tick take what comes at about the same time, and more of it while ticks are slower than streams."""
+        """Let a tick take what comes at about the same time: the more the faster batches follow upon each other."""
         with self._changed:
-            if self._behind and not self._offers:
-                self._changed.wait_for(self._enough, BEHIND_SECONDS)
+            if self._flowing and not self._offers:
+                self._changed.wait_for(self._enough, FLOWING_SECONDS)
             elif len(self._sources) > 1:
                 self._changed.wait_for(lambda: self._stopping, GATHERING_SECONDS)
 
