@@ -20,15 +20,27 @@ from anabranch.model.build import lookup, predicate
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
     from anabranch.spark.filter import Filter, where
+    from anabranch.spark.replay import replay
     from anabranch.spark.session import local_session
 
 __version__ = "0.1.0"
-__all__ = ["AnabranchError", "Engine", "Filter", "OrderingConfig", "local_session", "lookup", "predicate", "where"]
+__all__ = [
+    "AnabranchError",
+    "Engine",
+    "Filter",
+    "OrderingConfig",
+    "local_session",
+    "lookup",
+    "predicate",
+    "replay",
+    "where",
+]
 
 _NEED_SPARK = {
     "Engine": "engine.engine",
     "Filter": "spark.filter",
     "local_session": "spark.session",
+    "replay": "spark.replay",
     "where": "spark.filter",
 }
 

@@ -7,7 +7,8 @@ from textwrap import dedent
 
 import pytest
 
-from anabranch.cql import Catalog, FunctionInfo, bind, mermaid, parse, parse_query, render
+from anabranch.cql import Catalog, FunctionInfo, bind, mermaid, parse_query, render
+from anabranch.cql.statements import parse
 from anabranch.model.continuous import Filter, Join, Member, Query, Scalar, Scan, ToStream, Window, walk
 
 CATALOG = Catalog(

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from anabranch.cql import Catalog, CQLError, FunctionInfo, bind, parse
+from anabranch.cql import Catalog, CQLError, FunctionInfo, bind
+from anabranch.cql.statements import parse
 from anabranch.errors import QueryError
 
 CATALOG = Catalog(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.cql import (
-    CQLError,
+from anabranch.cql import CQLError
+from anabranch.cql.statements import (
     CreateQuery,
     CreateRelation,
     CreateStream,

@@ -543,6 +543,21 @@ def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_vers
         ab.Engine(spark, state)
 
 
+def test_two_engines_do_not_run_on_one_checkpoint(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    engines = [ab.Engine(spark, tmp_path / "state") for _ in range(2)]
+    for engine in engines:
+        engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+        engine.query(SMALL, "small")
+    engines[0].queries["small"].start()
+    with pytest.raises(QueryError, match="another engine runs on the checkpoint"):
+        engines[1].queries["small"].start()
+    feed.add((0, 0, 1))
+    settled(engines[0].queries["small"])
+    engines[0].stop()
+    with pytest.raises(QueryError, match="has gone on since this engine was made"):
+        engines[1].queries["small"].start()
+
+
 # -- failures
 
 
@@ -591,6 +606,47 @@ def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path)
     settled(engine.queries["undelivered"])
     assert sum(given, Counter[Row]()) == wanted(oracle, BUSY.replace("Sum(a)", "Max(a)"), 9)
     engine.stop()
+
+
+def odd(k: int | None) -> bool | None:
+    return None if k is None else k % 2 == 1
+
+
+def test_conditions_that_call_functions_are_adaptive_filters(
+    feed: Feed, spark: SparkSession, functions_of_tests_travel: None
+) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.function("even", even)
+    engine.function("odd", odd)
+    query = engine.query("Select k, a From s Where even(a) And Not odd(k) And a < 8", "both").start()
+    feed.add((0, 0, 1), (1, 2, 4), (2, 1, 4), (3, 2, 8))
+    feed.add((4, 4, 6))
+    settled(query)
+    engine.stop()
+    assert told(query.to_dataframe(), "k", "a") == [(2, 4, 1), (4, 6, 4)]
+    (found,) = query.filters()
+    report = found.report().to_pandas()
+    assert sorted(report["name"]) == ["NOT odd(`k_1`)", "`a_2` < 8", "even(`a_2`)"]
+    assert report["seen"].max() == 5
+
+
+def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    engine = ab.Engine(spark, tmp_path / "state")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    counted = engine.query("Select k, Count(*) As n From s [Range 1 Minute] Group By k", "counted").start()
+    feed.add((0, 0, 1), (3, 0, 2))
+    settled(counted)
+    (kept,) = (tmp_path / "state" / "kept" / "s").glob("*.parquet")
+    assert pq.read_schema(kept).names == ["k", "_time"]
+
+    summed = engine.query("Select Sum(a) As total From s [Range 1 Minute]", "summed", history=True).start()
+    feed.add((4, 0, 5), (6, 1, 7), (9, 1, 9))
+    settled(counted, summed)
+    engine.stop()
+    assert told(counted.to_dataframe(), "k", "n")[-1] == (1, 1, 6, "+")
+    # What is there lacks the column: the new query begins with the first time after it.
+    assert [row for row in told(summed.to_dataframe(), "total") if row[-1] == "+"] == [(5, 4, "+"), (12, 6, "+")]
 
 
 def test_a_source_whose_columns_change_says_so(feed: Feed, spark: SparkSession) -> None:

@@ -198,7 +198,7 @@ def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """The same rows and the same changes per row, over a window 16 times as long; the answers differ, as they have to."""
+    """The same rows and the same changes per row, over a window 16 times as long: answers differ, as they have to."""
     given = feed(folder, "grow", 10 if quick else 24, 60_000, (10 if quick else 24) * 120)
     text = "Select k, Count(*) As n, Sum(a) As total From s [Range {} Seconds] Group By k"
     contenders: dict[str, Contender] = {

@@ -9,12 +9,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from sqlglot import exp
 
 from anabranch.cql import statements as cql
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.rendering import mermaid, render
 from anabranch.errors import QueryError
+from anabranch.model.continuous import Query
 
 REFRESH_SECONDS = 0.5
 SHOWN_ROWS = 10
@@ -56,18 +58,21 @@ def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds:
 
 def explain(file: Path, say: Callable[[str], None]) -> None:
     """Print the plans of a file's queries, as text and as Mermaid, without running anything."""
-    catalog = Catalog({}, {}, {}, {}, {})
+    streams: dict[str, tuple[str, ...]] = {}
+    relations: dict[str, tuple[str, ...]] = {}
+    queries: dict[str, Query] = {}
+    views: dict[str, str | exp.Query] = {}
+    catalog = Catalog(streams, relations, queries, views)
     for statement in cql.parse(_read(file)):
         match statement:
             case cql.CreateStream():
-                catalog.streams[statement.name] = _columns(statement)  # type: ignore[index]
+                streams[statement.name] = _columns(statement)
             case cql.CreateRelation():
-                catalog.relations[statement.name] = _columns(statement)  # type: ignore[index]
+                relations[statement.name] = _columns(statement)
             case cql.CreateView():
-                catalog.views[statement.name] = statement.text  # type: ignore[index]
+                views[statement.name] = statement.text
             case cql.CreateQuery():
-                query = bind(statement.text, catalog, statement.name)
-                catalog.queries[statement.name] = query  # type: ignore[index]
+                query = queries[statement.name] = bind(statement.text, catalog, statement.name)
                 say(f"{query.name}\n{render(query.plan)}\n\n{mermaid(query)}\n")
             case cql.SelectStatement():
                 query = bind(statement.text, catalog, "query")

@@ -7,44 +7,6 @@ from anabranch.cql.catalog import Catalog, FunctionInfo
 from anabranch.cql.dialect import CQL, parse_query
 from anabranch.cql.problems import CQLError
 from anabranch.cql.rendering import mermaid, render
-from anabranch.cql.statements import (
-    CreateQuery,
-    CreateRelation,
-    CreateStream,
-    CreateView,
-    DropStatement,
-    Explain,
-    Pause,
-    Resume,
-    SelectStatement,
-    Show,
-    Sink,
-    Statement,
-    parse,
-)
 from anabranch.cql.windows import WindowSpec
 
-__all__ = [
-    "CQL",
-    "CQLError",
-    "Catalog",
-    "CreateQuery",
-    "CreateRelation",
-    "CreateStream",
-    "CreateView",
-    "DropStatement",
-    "Explain",
-    "FunctionInfo",
-    "Pause",
-    "Resume",
-    "SelectStatement",
-    "Show",
-    "Sink",
-    "Statement",
-    "WindowSpec",
-    "bind",
-    "mermaid",
-    "parse",
-    "parse_query",
-    "render",
-]
+__all__ = ["CQL", "CQLError", "Catalog", "FunctionInfo", "WindowSpec", "bind", "mermaid", "parse_query", "render"]

@@ -27,6 +27,7 @@ from anabranch.engine.answers import Answers
 from anabranch.engine.durations import duration
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import RECORDS, Intake
+from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest, QueryState, StreamState
 from anabranch.engine.query import ContinuousQuery
@@ -54,6 +55,24 @@ class Engine:
         temporary one if not given.
     cells
         Into how many parts windows, joins and groups are spread; as many as Spark runs tasks at a time if not given.
+
+    >>> from anabranch.spark.session import local_session
+    >>> spark = local_session(cores=2, **{"spark.sql.shuffle.partitions": 2})
+    >>> calls = spark.sql("SELECT timestamp_seconds(id) AS ts, id % 2 AS host FROM range(4)")
+    >>> engine = Engine(spark)
+    >>> engine.stream("calls", calls, timestamp="ts")
+    >>> text = "Select Istream(host, Count(*) As n) From calls [Range 1 Minute] Group By host"
+    >>> busy = engine.query(text, name="busy")
+    >>> engine.run_batch()["busy"].orderBy("_ts").show()
+    +----+---+-------------------+
+    |host|  n|                _ts|
+    +----+---+-------------------+
+    |   0|  1|1970-01-01 00:00:00|
+    |   1|  1|1970-01-01 00:00:01|
+    |   0|  2|1970-01-01 00:00:02|
+    |   1|  2|1970-01-01 00:00:03|
+    +----+---+-------------------+
+    <BLANKLINE>
     """
 
     def __init__(
@@ -62,6 +81,7 @@ class Engine:
         self._spark = spark
         self._folder = Path(checkpoint or tempfile.mkdtemp(prefix="anabranch-")).absolute()
         self._manifest = Manifest.load(self._folder)
+        self._lock = CheckpointLock(self._folder)
         self._registry = Registry()
         self._registry.streams[sysstream.NAME] = sysstream.sys_stream(spark)
         self._manifest.streams.setdefault(sysstream.NAME, StreamState())
@@ -290,6 +310,7 @@ class Engine:
             if query.status in ("running", "paused"):
                 query.status = "stopped"
         self._loop.stop()
+        self._lock.release()
 
     def late(self, stream: str) -> DataFrame:
         """Rows of a stream that came too late."""
@@ -306,9 +327,16 @@ class Engine:
         for name in outer:
             if not self._registry.streams[name].df.isStreaming:
                 raise QueryError(f"stream {name!r} is a bounded DataFrame", hint="use Engine.run_batch()")
+        self._take_over()
         query.error = None
         self._set_status(query, "running")
         self._loop.start([self._registry.streams[name] for name in outer])
+
+    def _take_over(self) -> None:
+        if self._lock.acquire() and Manifest.committed(self._folder) != self._manifest.tick:
+            self._lock.release()
+            hint = "make a new Engine on it"
+            raise QueryError("the checkpoint has gone on since this engine was made", hint=hint)
 
     def _set_status(self, query: ContinuousQuery, status: str) -> None:
         def change() -> None:

@@ -129,6 +129,11 @@ class Manifest:
             for segment in log
         }
 
+    @staticmethod
+    def committed(folder: Path) -> int:
+        """The last tick that was committed."""
+        return max((int(path.stem.split("-")[1]) for path in folder.glob("manifest-*.json")), default=0)
+
     @classmethod
     def load(cls, folder: Path) -> Manifest:
         """The last one that was committed; a new one where there is none."""

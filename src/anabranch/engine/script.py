@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -12,6 +13,7 @@ from anabranch.cql import statements as cql
 from anabranch.cql.rendering import mermaid, render
 from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import QueryError, suggest
+from anabranch.spark.replay import NAME, ReplaySource
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
@@ -74,6 +76,12 @@ def _micros(count: int) -> str:
 def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation, *, streaming: bool) -> DataFrame:
     """The rows that a statement names, by Spark's own readers."""
     options = dict(statement.options)
+    if statement.format == NAME:
+        if not streaming:  # all at once
+            kind = str(options.get("format", "parquet"))
+            return _load(spark, replace(statement, format=kind, options=(("path", options["path"]),)), streaming=False)
+        spark.dataSource.register(ReplaySource)
+        options |= {"timestamp": statement.timestamp} if isinstance(statement, cql.CreateStream) else {}
     path = options.pop("path", None)
     reader = spark.readStream if streaming else spark.read
     reader = reader.format(statement.format).options(**options)

@@ -1,0 +1,77 @@
+"""Folders as streams, at the pace at which their rows once came."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import anabranch as ab
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SECONDS = 120
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> Path:
+    rows = spark.range(SECONDS + 1).selectExpr("timestamp_seconds(1767225600 + id) AS ts", "id AS n")
+    rows.repartition(3).write.parquet(str(tmp_path / "in"))
+    return tmp_path / "in"
+
+
+def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, folder: Path) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=60), timestamp="ts")
+    ticks: list[int] = []
+    query = engine.query("Select n From s", "all").start(sink=lambda answer, tick: ticks.append(tick))
+    began = time.monotonic()
+    query.await_idle()
+    seconds = time.monotonic() - began
+    engine.stop()
+    assert sorted(row["n"] for row in query.to_dataframe().collect()) == list(range(SECONDS + 1))
+    assert engine.late("s").count() == 0
+    assert seconds > SECONDS / 60 - 0.5
+    assert len(ticks) > 2
+
+
+def test_a_replay_goes_on_where_it_stood(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    for speed in (20, 1000):
+        engine = ab.Engine(spark, tmp_path / "state")
+        engine.execute(f"""
+            Create Stream s (ts Timestamp, n Long) From 'replay' With (path = '{folder}', speed = {speed}) Timestamp ts;
+            Create Query total As Select Count(*) As rows, Sum(n) As total From s [Rows Unbounded];
+        """)
+        query = engine.queries["total"].start()
+        while not engine.rows_taken("s"):
+            time.sleep(0.05)
+        if speed == 1000:
+            query.await_idle()
+        engine.stop()
+    # The last instant is complete only when a later row shows.
+    assert [tuple(row) for row in query.current().collect()] == [(SECONDS, sum(range(SECONDS)))]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"speed": 0}, "at speed"), ({"timestamp": "when"}, "no column 'when'"), ({"format": "xml"}, "not possible")],
+)
+def test_what_cannot_be_replayed_says_why(
+    spark: SparkSession, folder: Path, options: dict[str, Any], message: str
+) -> None:
+    def run() -> None:
+        rows = ab.replay(spark, folder, **({"timestamp": "ts"} | options))
+        rows.writeStream.format("noop").start().awaitTermination()
+
+    with pytest.raises(Exception, match=message):
+        run()
+
+
+def test_a_folder_that_is_not_there_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="cannot be replayed"):
+        ab.replay(spark, tmp_path / "nothing", timestamp="ts")
