@@ -627,8 +627,8 @@ def test_conditions_that_call_functions_are_adaptive_filters(
     assert told(query.to_dataframe(), "k", "a") == [(2, 4, 1), (4, 6, 4)]
     (found,) = query.filters()
     report = found.report().to_pandas()
-    assert sorted(report["name"]) == ["NOT odd(`k_1`)", "`a_2` < 8", "even(`a_2`)"]
-    assert report["seen"].max() == 5
+    assert {"NOT odd(k)", "even(a)"} < set(report["predicate"])
+    assert report["seen"].max() == 4, "the condition that Spark evaluates goes first"
 
 
 def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
@@ -637,8 +637,8 @@ def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession
     counted = engine.query("Select k, Count(*) As n From s [Range 1 Minute] Group By k", "counted").start()
     feed.add((0, 0, 1), (3, 0, 2))
     settled(counted)
-    (kept,) = (tmp_path / "state" / "kept" / "s").glob("*.parquet")
-    assert pq.read_schema(kept).names == ["k", "_time"]
+    kept = list((tmp_path / "state" / "kept" / "s").glob("*.parquet"))
+    assert {tuple(pq.read_schema(file).names) for file in kept} == {("k", "_time")}
 
     summed = engine.query("Select Sum(a) As total From s [Range 1 Minute]", "summed", history=True).start()
     feed.add((4, 0, 5), (6, 1, 7), (9, 1, 9))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SECONDS = 120
+PATIENCE_SECONDS = 120
 
 
 @pytest.fixture
@@ -25,12 +26,20 @@ def folder(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
+def arrived(engine: ab.Engine, rows: int) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while engine.rows_taken("s") < rows:
+        assert time.monotonic() < deadline, "the rows do not come"
+        time.sleep(0.05)
+
+
 def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, folder: Path) -> None:
     engine = ab.Engine(spark)
     engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=60), timestamp="ts")
     ticks: list[int] = []
     query = engine.query("Select n From s", "all").start(sink=lambda answer, tick: ticks.append(tick))
     began = time.monotonic()
+    arrived(engine, SECONDS + 1)
     query.await_idle()
     seconds = time.monotonic() - began
     engine.stop()
@@ -41,17 +50,15 @@ def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, f
 
 
 def test_a_replay_goes_on_where_it_stood(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    for speed in (20, 1000):
+    for speed, rows in ((20, 1), (1000, SECONDS + 1)):
         engine = ab.Engine(spark, tmp_path / "state")
         engine.execute(f"""
             Create Stream s (ts Timestamp, n Long) From 'replay' With (path = '{folder}', speed = {speed}) Timestamp ts;
             Create Query total As Select Count(*) As rows, Sum(n) As total From s [Rows Unbounded];
         """)
         query = engine.queries["total"].start()
-        while not engine.rows_taken("s"):
-            time.sleep(0.05)
-        if speed == 1000:
-            query.await_idle()
+        arrived(engine, rows)
+        query.await_idle()
         engine.stop()
     # The last instant is complete only when a later row shows.
     assert [tuple(row) for row in query.current().collect()] == [(SECONDS, sum(range(SECONDS)))]

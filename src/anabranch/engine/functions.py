@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,14 +53,16 @@ class Functions:
         """Rows for which all conditions are true; their order adapts."""
         key = (query, tuple(conditions))
         if key not in self._filters:
-            self._filters[key] = Filter(*map(self._predicate, conditions))
+            names = Counter(shown(each.sql) for each in conditions)
+            named = {each: shown(each.sql) if names[shown(each.sql)] == 1 else each.sql for each in conditions}
+            self._filters[key] = Filter(*(self._predicate(each, name) for each, name in named.items()))
         return self._filters[key].apply(df)
 
     def filters(self, query: str) -> list[Filter]:
         """The filters of a query that have been applied so far."""
         return [found for (name, _), found in self._filters.items() if name == query]
 
-    def _predicate(self, condition: Scalar) -> Predicate | Column:
+    def _predicate(self, condition: Scalar, name: str) -> Predicate | Column:
         """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""
         call = sqlglot.parse_one(condition.sql, read="spark").unnest()
         negated = isinstance(call, exp.Not)
@@ -70,4 +74,13 @@ class Functions:
         if returns != "boolean" or not all(isinstance(each, exp.Column) for each in call.expressions):
             return F.expr(condition.sql)
         columns = [each.name for each in call.expressions]
-        return predicate(Negated(function) if negated else function, *columns, name=condition.sql)
+        return predicate(Negated(function) if negated else function, *columns, name=name)
+
+
+def shown(sql: str) -> str:
+    """A condition as its user knows it, without the numbers that make the names of columns unique.
+
+    >>> shown("NOT odd(`size_2`)")
+    'NOT odd(size)'
+    """
+    return re.sub(r"`(\w+?)_\d+`", r"\1", sql)

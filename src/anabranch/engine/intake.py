@@ -165,6 +165,11 @@ class Intake:
         with self._lock:
             return sum(stream in (None, taken.stream) for taken in self._waiting)
 
+    def waiting_rows(self) -> int:
+        """How many rows no tick has got to yet."""
+        with self._lock:
+            return sum(taken.rows for taken in self._waiting)
+
     def unsettled(self, stream: str) -> bool:
         """Whether batches of a stream wait for a tick, or the last one had rows that had to be put aside."""
         with self._lock:

@@ -29,7 +29,8 @@ GATHERING_SECONDS = 0.02
 FLOWING_SECONDS = 0.4
 WATCH_SECONDS = 0.2
 WORTH_A_TICK = 4
-"""Batches that a tick takes at once while batch follows upon batch."""
+"""Batches that a tick takes at once while large batch follows upon large batch."""
+LARGE_ROWS = 200_000
 MOST_WAITING = 2 * WORTH_A_TICK
 """Batches of a stream that may wait for a tick before the stream does."""
 
@@ -210,9 +211,12 @@ class Loop:
                     self._changed.notify_all()
 
     def _gather(self) -> None:
-        """Let a tick take what comes at about the same time: the more the faster batches follow upon each other."""
+        """Let a tick take what comes at about the same time, and more of it while streams catch up.
+
+        Where large batches follow upon each other, nobody is waiting for the first answer, and ticks are better few.
+        """
         with self._changed:
-            if self._flowing and not self._offers:
+            if self._flowing and not self._offers and self._intake.waiting_rows() >= LARGE_ROWS:
                 self._changed.wait_for(self._enough, FLOWING_SECONDS)
             elif len(self._sources) > 1:
                 self._changed.wait_for(lambda: self._stopping, GATHERING_SECONDS)

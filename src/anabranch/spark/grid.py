@@ -27,11 +27,13 @@ class Grid:
     @classmethod
     def of(cls, spark: SparkSession, cells: int) -> Grid:
         """A grid of so many cells."""
-        tried = 64 * cells
-        row = spark.sql("SELECT " + ", ".join(f"pmod(hash({n}), {cells})" for n in range(tried))).head()
-        assert row is not None, "a query without a table has one row"
-        places = list(row)
-        return cls(tuple(places.index(cell) for cell in range(cells)))
+        if cells not in _known:
+            tried = ", ".join(f"pmod(hash({n}), {cells})" for n in range(64 * cells))
+            row = spark.sql(f"SELECT {tried}").head()
+            assert row is not None, "a query without a table has one row"
+            places = list(row)
+            _known[cells] = cls(tuple(places.index(cell) for cell in range(cells)))
+        return _known[cells]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -58,6 +60,7 @@ class Grid:
 
 
 ONE_CELL = Grid((0,))
+_known: dict[int, Grid] = {1: ONE_CELL}  # Spark's hash is the same in every session
 
 
 def code(columns: Sequence[str], schema: pa.Schema) -> str:
