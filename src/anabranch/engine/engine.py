@@ -88,7 +88,6 @@ class Engine:
         self._published: list[sysstream.Row] = []
         self._answers = Answers(spark, self._folder)
         self._intake = Intake(self._folder, self._manifest)
-        self._answers.sweep(self._manifest, self._intake.files())
         cells = cells or spark.sparkContext.defaultParallelism
         self._answering = Answering(spark, self._folder, cells, self._registry)
         self._runner = TickRunner(spark, self._folder, self._registry, self._intake, self._answering)
@@ -333,10 +332,14 @@ class Engine:
         self._loop.start([self._registry.streams[name] for name in outer])
 
     def _take_over(self) -> None:
-        if self._lock.acquire() and Manifest.committed(self._folder) != self._manifest.tick:
+        """From here on nobody else touches the checkpoint."""
+        if not self._lock.acquire():
+            return
+        if Manifest.committed(self._folder) != self._manifest.tick or not self._intake.current():
             self._lock.release()
             hint = "make a new Engine on it"
             raise QueryError("the checkpoint has gone on since this engine was made", hint=hint)
+        self._answers.sweep(self._manifest, self._intake.files())
 
     def _set_status(self, query: ContinuousQuery, status: str) -> None:
         def change() -> None:

@@ -38,7 +38,25 @@ KINDS = ("kept", "late", "unusable")
 
 @dataclass(frozen=True)
 class Taken:
-    """What a batch of a stream brought; `aside` are the files of rows that came late or have no usable time."""
+    """What a batch of a stream brought.
+
+    Parameters
+    ----------
+    stream, batch
+        Which one.
+    rows, late, unusable
+        How many rows were kept, came late, or have no usable time.
+    newest
+        The largest time of those that were kept.
+    closed
+        Rows of later batches before this time come too late.
+    files
+        What was kept.
+    aside
+        Files of the others.
+    columns
+        Of what was kept.
+    """
 
     stream: str
     batch: int
@@ -46,6 +64,7 @@ class Taken:
     late: int
     unusable: int
     newest: int | None
+    closed: int
     files: tuple[StoredFile, ...]
     aside: tuple[str, ...]
     columns: tuple[str, ...]
@@ -77,6 +96,7 @@ class Intake:
                 self._confirm(taken)
                 self._waiting.append(taken)
                 self._last[taken.stream] = taken.batch
+                self._closed[taken.stream] = max(self._closed.get(taken.stream, EVER), taken.closed)
 
     def want(self, stream: str, columns: Sequence[str]) -> None:
         """From the next batch on, these columns of a stream are put on the shelf."""
@@ -93,7 +113,7 @@ class Intake:
                 # Where time went on meanwhile, some of the rows have become late; a new query may want more columns.
                 done = (closed, columns) == self._terms(stream.name)
                 if done:
-                    self._commit(stream, taken)
+                    self._commit(taken)
             if not done:
                 for path in (*(file.path for file in taken.files), *(path + UNCONFIRMED for path in taken.aside)):
                     (self._folder / path).unlink()
@@ -117,16 +137,16 @@ class Intake:
         newest = max((file.last for file in files), default=None)
         aside = tuple(row["path"] for row in written if row["kind"] in ("late", "unusable"))
         kept, late, unusable = (counts[kind] for kind in KINDS)
-        return Taken(stream.name, batch, kept, late, unusable, newest, files, aside, columns)
+        closed = closed if newest is None else max(closed, newest - stream.skew)
+        return Taken(stream.name, batch, kept, late, unusable, newest, closed, files, aside, columns)
 
-    def _commit(self, stream: StreamInput, taken: Taken) -> None:
+    def _commit(self, taken: Taken) -> None:
         write_text(self._record(taken), json.dumps(asdict(taken)))
         self._confirm(taken)
         self._waiting.append(taken)
-        self._last[stream.name] = taken.batch
-        (self._untidy.add if taken.aside else self._untidy.discard)(stream.name)
-        if taken.newest is not None:
-            self._closed[stream.name] = max(self._closed.get(stream.name, EVER), taken.newest - stream.skew)
+        self._last[taken.stream] = taken.batch
+        self._closed[taken.stream] = taken.closed
+        (self._untidy.add if taken.aside else self._untidy.discard)(taken.stream)
 
     def since(self, stream: str, columns: Sequence[str], state: StreamState, *, history: bool) -> int:
         """The time from which on a new query can be told all rows of a stream, with these columns.
@@ -219,6 +239,12 @@ class Intake:
             self._closed.pop(stream, None)
             self._last.pop(stream, None)
             self._columns.pop(stream, None)
+
+    def current(self) -> bool:
+        """Whether all batches that are recorded are known here."""
+        with self._lock:
+            recorded = ((path.parent.name, int(path.stem)) for path in (self._folder / RECORDS).glob("*/*.json"))
+            return all(batch <= self._last.get(stream, -1) for stream, batch in recorded)
 
     def files(self) -> Iterator[str]:
         """Files on the shelf that no manifest names yet."""

@@ -259,7 +259,8 @@ class TickRunner:
             return False
         state, folder = manifest.queries[query.name], self._answer_folder(query, prefix)
         try:
-            rows = self._answering.stored(name, missed) if missed else offered[name]
+            # What was there before the query may lack columns.
+            rows = self._answering.stored(name, missed).where(f"{TIME} >= {state.since}") if missed else offered[name]
             self._answering.direct(query, rows, begins=state.position == state.since).write.parquet(str(folder))
         except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)

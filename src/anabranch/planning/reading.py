@@ -7,10 +7,10 @@ multiplicities, and changes; semi and anti joins are made of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Literal, TypeAlias
+from typing import Generic, Literal
 
 import pyarrow as pa
 
@@ -41,13 +41,13 @@ from anabranch.model.continuous import (
     scans,
     walk,
 )
-from anabranch.planning.rules import constant, inserts_only, rewrite
-from anabranch.planning.stages import Backend, Feed, Flow, Items, Stage
-from anabranch.planning.types import aggregate_type, common_type, sql_name
+from anabranch.planning.keys import KEY, Keys, among, feeds_of
+from anabranch.planning.rules import inserts_only, rewrite
+from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
+from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
+from anabranch.planning.stages import Backend, Feed, Flow, Stage
+from anabranch.planning.types import aggregate_type, common_type
 
-Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
-
-KEY = "_key"
 ORDER = "_order"
 SUMS = "_sums_"
 BUNDLED = ("count", "sum", "avg")
@@ -96,7 +96,7 @@ class _Reader(Generic[Flow]):
             return self._contents(plan.input)
         if plan.kind == "istream" and inserts_only(plan.input):
             inserted = self.elements(plan.input)
-            return self._backend.project(inserted, [*_same(plan.columns), (TIME, _column(START)), (WEIGHT, ONE)])
+            return self._backend.project(inserted, [*same(plan.columns), (TIME, column(START)), (WEIGHT, ONE)])
         return self._changes(plan.input, plan.kind)
 
     def elements(self, plan: Plan, then: Then | None = None) -> Flow:
@@ -109,7 +109,7 @@ class _Reader(Generic[Flow]):
             case Filter():
                 return self._backend.filter(self.elements(plan.input), plan.conditions)
             case Project():
-                return self._backend.project(self.elements(plan.input), [*plan.items, *_same(ELEMENT)])
+                return self._backend.project(self.elements(plan.input), [*plan.items, *same(ELEMENT)])
             case Join():
                 return self._join(plan, then)
             case Member():
@@ -134,8 +134,8 @@ class _Reader(Generic[Flow]):
                 return self._backend.filter(self.rows(plan.input, order), plan.conditions)
             case ToStream():
                 places = plan.columns if order else ()
-                more = [(f"{ORDER}{place}", _column(name)) for place, name in enumerate(places)]
-                return self._backend.project(self.answer(plan), [*_same((*plan.columns, TIME)), *more])
+                more = [(f"{ORDER}{place}", column(name)) for place, name in enumerate(places)]
+                return self._backend.project(self.answer(plan), [*same((*plan.columns, TIME)), *more])
             case _:
                 raise TypeError(f"{type(plan).__name__} is no stream")
 
@@ -146,23 +146,23 @@ class _Reader(Generic[Flow]):
         then the operator has none of them to remember. Functions of the user's are not called twice for that.
         """
         match plan:
-            case Filter() if not _calls(plan.conditions):
+            case Filter() if not calls(plan.conditions):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
-            case Project() if not _calls([scalar for _, scalar in plan.items]):
-                return self._backend.project(self._changing(plan.input), [*plan.items, *_same(ELEMENT)])
+            case Project() if not calls([scalar for _, scalar in plan.items]):
+                return self._backend.project(self._changing(plan.input), [*plan.items, *same(ELEMENT)])
             case Window() if plan.rows is None and plan.span is not None:
-                conditions, stream = _filtered(plan.input)
-                if isinstance(stream, Scan) and not _calls(conditions):
+                conditions, stream = filtered(plan.input)
+                if isinstance(stream, Scan) and not calls(conditions):
                     return self._retracting(plan, stream, conditions, plan.span)
         return self.elements(plan)
 
     def _retracting(self, plan: Window, stream: Scan, conditions: Sequence[Scalar], span: int) -> Flow:
         came, left = self._backend.stream(stream), self._backend.expired(stream, span)
         parts = []
-        for flow, start, weight in ((came, _column(TIME), ONE), (left, _later(span), Scalar("-1L"))):
+        for flow, start, weight in ((came, column(TIME), ONE), (left, later(span), Scalar("-1L"))):
             kept = self._backend.filter(flow, conditions) if conditions else flow
             bounds = [(START, start), (END, NEVER), (WEIGHT, weight)]
-            parts.append(self._backend.project(kept, [*_same(plan.columns), *bounds]))
+            parts.append(self._backend.project(kept, [*same(plan.columns), *bounds]))
         both = self._backend.union(parts)
         return both if plan.slide is None else self._sliding(both, plan.columns, plan.slide)
 
@@ -170,9 +170,9 @@ class _Reader(Generic[Flow]):
         if plan.rows is not None:
             flow = self._row_window(plan, plan.rows, then)
         else:
-            end = NEVER if plan.span is None else _later(plan.span)
-            bounds = [(START, _column(TIME)), (END, end), (WEIGHT, ONE)]
-            flow = self._backend.project(self.rows(plan.input, False), [*_same(plan.columns), *bounds])
+            end = NEVER if plan.span is None else later(plan.span)
+            bounds = [(START, column(TIME)), (END, end), (WEIGHT, ONE)]
+            flow = self._backend.project(self.rows(plan.input, False), [*same(plan.columns), *bounds])
         return flow if plan.slide is None else self._sliding(flow, plan.columns, plan.slide)
 
     def _row_window(self, plan: Window, rows: int, then: Then | None) -> Flow:
@@ -181,25 +181,25 @@ class _Reader(Generic[Flow]):
         order = tuple(name for name in schema.names if name.startswith(ORDER))
         make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
-        output = _fields(schema, (*plan.columns, *order), TIMES)
+        output = fields_of(schema, (*plan.columns, *order), TIMES)
         window = self._stage("window of rows", make, [feed], [flow], output, then)
-        return window if then else self._backend.project(window, _same((*plan.columns, *ELEMENT)))
+        return window if then else self._backend.project(window, same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
         """What enters or leaves does so at the next multiple of the slide; what is gone by then never shows."""
-        ends = Scalar(f"CASE WHEN {END} = {FOREVER}L THEN {END} ELSE {_next_multiple(END, slide)} END", (END,))
-        items = [*_same(columns), (START, Scalar(_next_multiple(START, slide), (START,))), (END, ends)]
-        moved = self._backend.project(flow, [*items, (WEIGHT, _column(WEIGHT))])
+        ends = Scalar(f"CASE WHEN {END} = {FOREVER}L THEN {END} ELSE {next_multiple(END, slide)} END", (END,))
+        items = [*same(columns), (START, Scalar(next_multiple(START, slide), (START,))), (END, ends)]
+        moved = self._backend.project(flow, [*items, (WEIGHT, column(WEIGHT))])
         return self._backend.filter(moved, [Scalar(f"{START} < {END}", (START, END))])
 
     def _join(self, plan: Join, then: Then | None) -> Flow:
-        moving = _looking_up(plan)
+        moving = looking_up(plan)
         return self._meet(plan, then) if moving is None else self._enriched(plan, moving)
 
     def _enriched(self, plan: Join, moving: Sequence[int]) -> Flow:
         """What varies is joined first; tables that do not are looked up, so nothing has to be remembered for them."""
         inputs = plan.inputs
-        base = Join(tuple(inputs[number] for number in moving), _among(plan.keys, moving))
+        base = Join(tuple(inputs[number] for number in moving), among(plan.keys, moving))
         flow = self.elements(inputs[moving[0]]) if len(moving) == 1 else self._meet(base)
         done, names = list(moving), list(base.columns)
         for number in (each for each in range(len(inputs)) if each not in moving):
@@ -214,7 +214,7 @@ class _Reader(Generic[Flow]):
             flow, table = self._comparable([flow, self._table(inputs[number])], [names, own], keys, (ELEMENT, ()))
             flow = self._backend.look_up(flow, table, pairs)
             done, names = [*done, number], [*names, *own]
-        return self._backend.project(flow, _same((*plan.columns, *ELEMENT)))
+        return self._backend.project(flow, same((*plan.columns, *ELEMENT)))
 
     def _table(self, plan: Plan) -> Flow:
         match plan:
@@ -231,7 +231,7 @@ class _Reader(Generic[Flow]):
         columns = [each.columns for each in plan.inputs]
         flows = self._comparable([self.elements(each) for each in plan.inputs], columns, plan.keys)
         flows = [self._known(flow, number, plan.keys) for number, flow in enumerate(flows)]
-        feeds = _feeds(columns, plan.keys)
+        feeds = feeds_of(columns, plan.keys)
         fields = [
             self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
         ]
@@ -240,7 +240,7 @@ class _Reader(Generic[Flow]):
 
     def _member(self, plan: Member, then: Then | None) -> Flow:
         """Rows are joined with the distinct keys of the other side."""
-        there_is = [(f"{right}_{place}", _column(right)) for place, (_, right) in enumerate(plan.pairs)]
+        there_is = [(f"{right}_{place}", column(right)) for place, (_, right) in enumerate(plan.pairs)]
         items = tuple(there_is) or (("_one", ONE),)
         there = self._counting("distinct", [self._changing(Project(plan.other, items))], [name for name, _ in items])
         keys: Keys = tuple(((0, left), (1, name)) for (left, _), (name, _) in zip(plan.pairs, items, strict=False))
@@ -248,9 +248,9 @@ class _Reader(Generic[Flow]):
         flows = self._comparable([self.elements(plan.input), there], columns, keys)
         flows[1] = self._known(flows[1], 1, keys)
         make = partial(Membership, plan.columns, keys, plan.negated)
-        output = _fields(self._backend.schema(flows[0]), plan.columns, TIMES)
+        output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
-        return self._stage(title, make, _feeds(columns, keys), flows, output, then)
+        return self._stage(title, make, feeds_of(columns, keys), flows, output, then)
 
     def _comparable(
         self,
@@ -270,8 +270,8 @@ class _Reader(Generic[Flow]):
                 casts[number] |= {name: common} if kind != common else {}
         kept = more or [ELEMENT] * len(flows)
         return [
-            self._backend.project(flow, _cast((*names, *extra), cast)) if cast else flow
-            for flow, names, extra, cast in zip(flows, columns, kept, casts, strict=True)
+            self._backend.project(flow, cast((*names, *extra), kinds)) if kinds else flow
+            for flow, names, extra, kinds in zip(flows, columns, kept, casts, strict=True)
         ]
 
     def _known(self, flow: Flow, number: int, keys: Keys) -> Flow:
@@ -296,7 +296,7 @@ class _Reader(Generic[Flow]):
 
         What moves in slides comes and goes in few steps: all that does so together is summed up before it is sent.
         """
-        if _sliding(plan.input) and all(each.function in BUNDLED and not each.distinct for each in plan.aggregations):
+        if slides(plan.input) and all(each.function in BUNDLED and not each.distinct for each in plan.aggregations):
             flow = self.elements(plan.input)
             schema = self._backend.schema(flow)
             summed = {each.argument for each in plan.aggregations if each.argument and each.function != "count"}
@@ -321,7 +321,7 @@ class _Reader(Generic[Flow]):
                 for a, b, name in zip(common, other, plan.columns, strict=True)
             ]
         alike = [
-            self._backend.project(flow, [*_renamed(each, plan.columns, kind, common), *_same(ELEMENT)])
+            self._backend.project(flow, [*renamed(each, plan.columns, kind, common), *same(ELEMENT)])
             for flow, each, kind in zip(flows, names, kinds, strict=True)
         ]
         if plan.kind == "union":
@@ -331,7 +331,7 @@ class _Reader(Generic[Flow]):
 
     def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
         feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
-        output = _fields(self._backend.schema(flows[0]), columns, TIMES)
+        output = fields_of(self._backend.schema(flows[0]), columns, TIMES)
         return self._stage(rule, partial(Counting, len(flows), rule), feeds, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
@@ -352,12 +352,12 @@ class _Reader(Generic[Flow]):
         slides: tuple[int, ...] = (),
     ) -> Flow:
         """An operator that has to see equal rows together: where they are already, or after a shuffle."""
-        base, names = _renaming(plan)
-        place = _place(base)
+        base, names = renaming(plan)
+        place = place_of(base)
         if place is not None and set(place) <= {name for name, _ in names}:
             return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
-        output = _fields(self._backend.schema(flow), columns, CHANGED)
+        output = fields_of(self._backend.schema(flow), columns, CHANGED)
         feeds = (Feed(((KEY, columns),), (columns,)),)
         self._stages += 1
         stage = Stage(self._stages, title, make, feeds, output, self._streams, instants, slides)
@@ -385,145 +385,3 @@ class _Reader(Generic[Flow]):
                 slides=then.slides,
             )
         return self._backend.stage(stage, flows)
-
-
-def _sliding(plan: Plan) -> bool:
-    """Whether a plan is a sliding window over a stream, with conditions and computed columns that call no functions."""
-    match plan:
-        case Window():
-            conditions, stream = _filtered(plan.input)
-            return plan.slide is not None and plan.rows is None and isinstance(stream, Scan) and not _calls(conditions)
-        case Filter():
-            return not _calls(plan.conditions) and _sliding(plan.input)
-        case Project():
-            return not _calls([scalar for _, scalar in plan.items]) and _sliding(plan.input)
-        case _:
-            return False
-
-
-def _renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:
-    """A plan below the projections that only rename, and its columns: there, and here."""
-    if not isinstance(plan, Project) or not all(map(_plain, plan.items)):
-        return plan, tuple((name, name) for name in plan.columns)
-    below, names = _renaming(plan.input)
-    there = {new: old for old, new in names}
-    return below, tuple((there[scalar.columns[0]], name) for name, scalar in plan.items)
-
-
-def _place(plan: Plan) -> tuple[str, ...] | None:
-    """The columns that decide in which cell a row of a stage is; None for what is no stage."""
-    match plan:
-        case Aggregate():
-            return plan.keys
-        case Window() if plan.rows is not None and plan.slide is None:
-            return plan.partition
-        case Distinct():
-            return plan.columns
-        case SetOperation() if plan.kind != "union" or not plan.all:
-            return plan.columns
-        case Member():
-            return tuple(left for left, _ in plan.pairs[:1]) or plan.columns
-        case Join() if _looking_up(plan) is None:
-            grid = _grid([each.columns for each in plan.inputs], plan.keys)
-            return tuple(name for dimension in grid for name in dimension[min(dimension)])
-        case _:
-            return None
-
-
-def _looking_up(plan: Join) -> list[int] | None:
-    """The inputs that vary, if the others can be looked up for them."""
-    moving = [number for number, each in enumerate(plan.inputs) if not constant(each)]
-    return None if len(moving) == len(plan.inputs) or not _linked(moving, plan.keys) else moving
-
-
-def _linked(inputs: Sequence[int], keys: Keys) -> bool:
-    """Whether keys lead from each of these inputs to each other, over no others."""
-    reached, left = set(inputs[:1]), set(inputs[1:])
-    while left:
-        near = {i for key in keys if any(i in reached for i, _ in key) for i, _ in key} & left
-        if not near:
-            return False
-        reached, left = reached | near, left - near
-    return bool(reached)
-
-
-def _among(keys: Keys, inputs: Sequence[int]) -> Keys:
-    """The keys between some inputs, which are numbered anew."""
-    places = {number: place for place, number in enumerate(inputs)}
-    kept = (tuple((places[i], name) for i, name in key if i in places) for key in keys)
-    return tuple(key for key in kept if len(key) > 1)
-
-
-def _feeds(columns: Sequence[Sequence[str]], keys: Keys) -> list[Feed]:
-    grid = _grid(columns, keys)
-    return [
-        Feed(
-            tuple((f"{KEY}{j}", (name,)) for j, key in enumerate(keys) for i, name in key if i == number),
-            tuple(dimension.get(number) for dimension in grid),
-        )
-        for number in range(len(columns))
-    ]
-
-
-def _grid(columns: Sequence[Sequence[str]], keys: Keys) -> list[dict[int, tuple[str, ...]]]:
-    """Dimensions of the grid of cells: per input the columns that choose the place in it.
-
-    One class of keys that all inputs have is enough. Otherwise the two classes that most inputs have span a grid, and
-    an input that lacks one goes to all places along it. Without keys the first input is spread, others are copied.
-    """
-    each: list[dict[int, tuple[str, ...]]] = [{number: (name,) for number, name in key} for key in keys]
-    classes = sorted(each, key=len, reverse=True)
-    if not classes:
-        return [{0: tuple(columns[0])}]
-    return classes[:1] if len(classes[0]) == len(columns) else classes[:2]
-
-
-def _calls(scalars: Sequence[Scalar]) -> bool:
-    return any(scalar.functions for scalar in scalars)
-
-
-def _filtered(plan: Plan) -> tuple[tuple[Scalar, ...], Plan]:
-    """The conditions on a stream, and the stream."""
-    if not isinstance(plan, Filter):
-        return (), plan
-    conditions, stream = _filtered(plan.input)
-    return (*conditions, *plan.conditions), stream
-
-
-def _later(span: int) -> Scalar:
-    """When a row leaves a window of so many microseconds."""
-    return Scalar(f"{TIME} + {span + 1}L", (TIME,))
-
-
-def _column(name: str) -> Scalar:
-    return Scalar(f"`{name}`", (name,))
-
-
-def _same(names: Sequence[str]) -> list[tuple[str, Scalar]]:
-    return [(name, _column(name)) for name in names]
-
-
-def _cast(names: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Items:
-    return _renamed(names, names, [None] * len(names), [kinds.get(name) for name in names])
-
-
-def _renamed(
-    names: Sequence[str], new: Sequence[str], kinds: Sequence[pa.DataType], wanted: Sequence[pa.DataType]
-) -> list[tuple[str, Scalar]]:
-    return [
-        (to, _column(name) if kind == want else Scalar(f"CAST(`{name}` AS {sql_name(want)})", (name,)))
-        for name, to, kind, want in zip(names, new, kinds, wanted, strict=True)
-    ]
-
-
-def _fields(schema: pa.Schema, names: Sequence[str], more: pa.Schema) -> pa.Schema:
-    return pa.schema([*(schema.field(name) for name in names), *more])
-
-
-def _next_multiple(name: str, step: int) -> str:
-    """Rounded up, in integers, also before 1970."""
-    return f"{name} + ((-{name}) % {step}L + {step}L) % {step}L"
-
-
-def _plain(item: tuple[str, Scalar]) -> bool:
-    return item[1].columns[:1] != () and item[1] == _column(item[1].columns[0])

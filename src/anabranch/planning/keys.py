@@ -1,0 +1,56 @@
+"""Keys of joins: which inputs they connect, and how rows with equal keys find each other in a grid of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from anabranch.planning.stages import Feed
+
+Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
+"""Classes of equal columns, each a number of an input and a name; see `model.continuous.Join`."""
+
+KEY = "_key"
+
+
+def linked(inputs: Sequence[int], keys: Keys) -> bool:
+    """Whether keys lead from each of these inputs to each other, over no others."""
+    reached, left = set(inputs[:1]), set(inputs[1:])
+    while left:
+        near = {i for key in keys if any(i in reached for i, _ in key) for i, _ in key} & left
+        if not near:
+            return False
+        reached, left = reached | near, left - near
+    return bool(reached)
+
+
+def among(keys: Keys, inputs: Sequence[int]) -> Keys:
+    """The keys between some inputs, which are numbered anew."""
+    places = {number: place for place, number in enumerate(inputs)}
+    kept = (tuple((places[i], name) for i, name in key if i in places) for key in keys)
+    return tuple(key for key in kept if len(key) > 1)
+
+
+def feeds_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[Feed]:
+    """How the rows of each input reach the cells of a join."""
+    grid = grid_of(columns, keys)
+    return [
+        Feed(
+            tuple((f"{KEY}{j}", (name,)) for j, key in enumerate(keys) for i, name in key if i == number),
+            tuple(dimension.get(number) for dimension in grid),
+        )
+        for number in range(len(columns))
+    ]
+
+
+def grid_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[dict[int, tuple[str, ...]]]:
+    """Dimensions of the grid of cells: per input the columns that choose the place in it.
+
+    One class of keys that all inputs have is enough. Otherwise the two classes that most inputs have span a grid, and
+    an input that lacks one goes to all places along it. Without keys the first input is spread, others are copied.
+    """
+    each: list[dict[int, tuple[str, ...]]] = [{number: (name,) for number, name in key} for key in keys]
+    classes = sorted(each, key=len, reverse=True)
+    if not classes:
+        return [{0: tuple(columns[0])}]
+    return classes[:1] if len(classes[0]) == len(columns) else classes[:2]

@@ -1,0 +1,77 @@
+"""Shapes of plans that are read in a way of their own."""
+
+from __future__ import annotations
+
+from anabranch.model.continuous import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Member,
+    Plan,
+    Project,
+    Scalar,
+    Scan,
+    SetOperation,
+    Window,
+)
+from anabranch.planning.keys import grid_of, linked
+from anabranch.planning.rules import constant
+from anabranch.planning.scalars import calls, is_column
+
+
+def slides(plan: Plan) -> bool:
+    """Whether a plan is a sliding window over a stream, with conditions and computed columns that call no functions."""
+    match plan:
+        case Window():
+            conditions, stream = filtered(plan.input)
+            return plan.slide is not None and plan.rows is None and isinstance(stream, Scan) and not calls(conditions)
+        case Filter():
+            return not calls(plan.conditions) and slides(plan.input)
+        case Project():
+            return not calls([scalar for _, scalar in plan.items]) and slides(plan.input)
+        case _:
+            return False
+
+
+def renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:
+    """A plan below the projections that only rename, and its columns: there, and here."""
+    if not isinstance(plan, Project) or not all(map(is_column, plan.items)):
+        return plan, tuple((name, name) for name in plan.columns)
+    below, names = renaming(plan.input)
+    there = {new: old for old, new in names}
+    return below, tuple((there[scalar.columns[0]], name) for name, scalar in plan.items)
+
+
+def place_of(plan: Plan) -> tuple[str, ...] | None:
+    """The columns that decide in which cell a row of a stage is; None for what is no stage."""
+    match plan:
+        case Aggregate():
+            return plan.keys
+        case Window() if plan.rows is not None and plan.slide is None:
+            return plan.partition
+        case Distinct():
+            return plan.columns
+        case SetOperation() if plan.kind != "union" or not plan.all:
+            return plan.columns
+        case Member():
+            return tuple(left for left, _ in plan.pairs[:1]) or plan.columns
+        case Join() if looking_up(plan) is None:
+            grid = grid_of([each.columns for each in plan.inputs], plan.keys)
+            return tuple(name for dimension in grid for name in dimension[min(dimension)])
+        case _:
+            return None
+
+
+def looking_up(plan: Join) -> list[int] | None:
+    """The inputs that vary, if the others can be looked up for them."""
+    moving = [number for number, each in enumerate(plan.inputs) if not constant(each)]
+    return None if len(moving) == len(plan.inputs) or not linked(moving, plan.keys) else moving
+
+
+def filtered(plan: Plan) -> tuple[tuple[Scalar, ...], Plan]:
+    """The conditions on a stream, and the stream."""
+    if not isinstance(plan, Filter):
+        return (), plan
+    conditions, stream = filtered(plan.input)
+    return (*conditions, *plan.conditions), stream
