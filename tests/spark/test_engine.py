@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from pyspark.sql import DataFrame
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
+from anabranch.engine import merging, ticks
 from anabranch.errors import AnabranchError, QueryError
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
@@ -647,6 +649,24 @@ def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession
     assert told(counted.to_dataframe(), "k", "n")[-1] == (1, 1, 6, "+")
     # What is there lacks the column: the new query begins with the first time after it.
     assert [row for row in told(summed.to_dataframe(), "total") if row[-1] == "+"] == [(5, 4, "+"), (12, 6, "+")]
+
+
+def test_small_files_are_merged_and_nobody_notices(
+    feed: Feed, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticks, "worth_merging", partial(merging.worth_merging, most=3))
+    engine = ab.Engine(spark, tmp_path / "state")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="1 second")
+    long = "Select k, Sum(a) As total From s [Range 6 Seconds] Group By k"
+    queries = [engine.query(long, "long").start(), engine.query("Select a From s Where a > 3", "plain").start()]
+    for second in range(10):
+        feed.add((second, second % 2, second), (second + 0.5, 1, 1))
+        settled(*queries)
+        assert len(list((tmp_path / "state" / "kept" / "s").glob("*.parquet"))) <= 6
+    engine.stop()
+    oracle = feed.oracle()
+    assert answered(queries[0].to_dataframe()) == wanted(oracle, long, 8.5)
+    assert answered(queries[1].to_dataframe()) == wanted(oracle, "Select a From s Where a > 3", 100)
 
 
 def test_a_source_whose_columns_change_says_so(feed: Feed, spark: SparkSession) -> None:

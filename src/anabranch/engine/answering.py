@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from anabranch.cells.base import TIME, WEIGHT, Tick
+from anabranch.cells.base import EVER, FOREVER, TIME, WEIGHT, Tick
 from anabranch.engine.functions import Functions
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import OP, TS, WRITTEN_SQL, AnswerTask, SliceTask
+from anabranch.engine.store import OP, TS, WRITTEN_SQL, AnswerTask, ShelveTask, SliceTask
 from anabranch.model.continuous import scans
 from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask, Reports
@@ -126,6 +126,14 @@ class Answering:
         """Rows of a stream from the shelf, with `_time`."""
         paths = [str(self._folder / file.path) for file in files]
         return self._session.read.schema(self._columns(name)).parquet(*paths)
+
+    def merged(self, name: str, files: Sequence[StoredFile], columns: Sequence[str], prefix: str) -> list[StoredFile]:
+        """Rows of some files in one."""
+        rows = self.stored(name, files).select(*(quoted(column) for column in columns), TIME).coalesce(1)
+        task = ShelveTask(name, str(self._folder), prefix, EVER, FOREVER, skew=EVER)
+        tick = max(file.tick for file in files)
+        written = rows.mapInArrow(task, WRITTEN_SQL).collect()
+        return [StoredFile(row["path"], row["rows"], row["first"], row["last"], tick) for row in written]
 
     def _due(self, manifest: Manifest, state: QueryState, until: int, name: str, ago: int) -> DataFrame:
         """Rows of a stream whose time falls into the tick, or so many microseconds earlier."""

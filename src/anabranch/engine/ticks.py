@@ -25,6 +25,7 @@ from anabranch.engine.failures import plain
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.intake import Intake, latest_of, timed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.merging import worth_merging
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.store import TS, confirm, prefix_of
@@ -128,7 +129,7 @@ class TickRunner:
         self._pass_through(new, passing, prefix, bounded=until is not None)
         self._advance_all(new, advances, prefix)
         self._close(new)
-        gone = self._forget(manifest, new)
+        gone = self._forget(manifest, new) + self._merge(new, prefix)
         new.save(self._folder)
         self._intake.settle(new)
         for path in gone:
@@ -322,12 +323,30 @@ class TickRunner:
             state = new.streams[name]
             readers = [each for each in new.queries.values() if name in each.needs]
             waiting = [each.position - each.needs[name] for each in readers if not each.direct]
-            ticks = [each.tick for each in readers if each.direct]
-            needed, taken = min([state.closed, *waiting]) - stream.keep, min(ticks, default=new.tick)
-            gone = [file for file in state.files if file.last < needed and file.tick <= taken]
+            needed = min([state.closed, *waiting]) - stream.keep
+            gone = [file for file in state.files if file.last < needed and file.tick <= _taken(new, name)]
             state.files = [file for file in state.files if file not in gone]
             deleted += [self._folder / file.path for file in gone]
         return deleted + [self._folder / "state" / path for path in old.segments() - new.segments()]
+
+    def _merge(self, manifest: Manifest, prefix: str) -> list[Path]:
+        """Write some small files of each stream as one; the old ones are to be deleted once that is committed."""
+        gone: list[Path] = []
+        for name in self._registry.streams:
+            state = manifest.streams[name]
+            some = worth_merging(state.files, _taken(manifest, name))
+            if not some:
+                continue
+            merged = self._answering.merged(name, some, state.columns, prefix)
+            state.files = [file for file in state.files if file not in some] + merged
+            gone += [self._folder / file.path for file in some]
+        return gone
+
+
+def _taken(manifest: Manifest, stream: str) -> int:
+    """The tick up to which all queries have taken the rows of a stream that take them as they come."""
+    ticks = [state.tick for state in manifest.queries.values() if stream in state.needs and state.direct]
+    return min(ticks, default=manifest.tick)
 
 
 def _last(rows: DataFrame, latest: int) -> int | None:
