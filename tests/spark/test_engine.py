@@ -669,6 +669,16 @@ def test_small_files_are_merged_and_nobody_notices(
     assert answered(queries[1].to_dataframe()) == wanted(oracle, "Select a From s Where a > 3", 100)
 
 
+def test_waiting_ends_when_time_is_up(spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    endless = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    engine.stream("s", endless, timestamp="timestamp")
+    query = engine.query("Select Sum(value) As total From s [Rows 3]", "endless").start()
+    with pytest.raises(TimeoutError, match="was still busy after"):
+        query.await_idle(timeout=0.001)
+    engine.stop()
+
+
 def test_a_source_whose_columns_change_says_so(feed: Feed, spark: SparkSession) -> None:
     engine = ab.Engine(spark)
     engine.stream("s", feed.df, timestamp="ts", sequence="seq")

@@ -125,11 +125,8 @@ class Loop:
         """Wait until everything is answered that streams have by now; False if it took too long."""
         deadline = None if timeout is None else time.monotonic() + timeout
         for name in names:
-            if name in self._sources:
-                try:
-                    self._sources[name].processAllAvailable()
-                except StreamingQueryException as error:
-                    raise self.failure or error from None
+            if name in self._sources and not self._drained(self._sources[name], deadline):
+                return False
         with self._changed:
             self._awaited += 1
             self._changed.notify_all()
@@ -138,6 +135,23 @@ class Loop:
                 return self._changed.wait_for(lambda: not (self._something() or self._busy), left)
             finally:
                 self._awaited -= 1
+
+    def _drained(self, source: StreamingQuery, deadline: float | None) -> bool:
+        """Wait until a stream has no more to give; Spark's own call would wait for ever."""
+        failed: list[StreamingQueryException] = []
+
+        def wait() -> None:
+            try:
+                source.processAllAvailable()
+            except StreamingQueryException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=wait, name="anabranch-await", daemon=True)
+        thread.start()
+        thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if failed:
+            raise self.failure or failed[0] from None
+        return not thread.is_alive()
 
     # -- streams
 
