@@ -126,7 +126,7 @@ def workers(pid: int) -> list[int]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for workers in /proc")
 def test_kills_of_drivers_and_workers_neither_lose_nor_double_answers(tmp_path: Path) -> None:
     rng = random.Random(7)
-    streams, checkpoint = written(tmp_path, 2 * (KILLS + WORKER_KILLS) + 6, rng), tmp_path / "state"
+    streams, checkpoint = written(tmp_path, 8 * (KILLS + WORKER_KILLS), rng), tmp_path / "state"
     blows = ["driver"] * KILLS + ["worker"] * WORKER_KILLS
     rng.shuffle(blows)
     lives, most = 0, 3 * len(blows)

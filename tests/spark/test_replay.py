@@ -35,7 +35,7 @@ def arrived(engine: ab.Engine, rows: int) -> None:
 
 def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, folder: Path) -> None:
     engine = ab.Engine(spark)
-    engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=60), timestamp="ts")
+    engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=20), timestamp="ts")
     ticks: list[int] = []
     query = engine.query("Select n From s", "all").start(sink=lambda answer, tick: ticks.append(tick))
     began = time.monotonic()
@@ -45,8 +45,8 @@ def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, f
     engine.stop()
     assert sorted(row["n"] for row in query.to_dataframe().collect()) == list(range(SECONDS + 1))
     assert engine.late("s").count() == 0
-    assert seconds > SECONDS / 60 - 0.5
-    assert len(ticks) > 2
+    assert seconds > SECONDS / 20 - 1
+    assert len(ticks) > 1
 
 
 def test_a_replay_goes_on_where_it_stood(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

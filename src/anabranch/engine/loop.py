@@ -31,6 +31,8 @@ WATCH_SECONDS = 0.2
 WORTH_A_TICK = 4
 """Batches that a tick takes at once while large batch follows upon large batch."""
 LARGE_ROWS = 200_000
+ENOUGH_ROWS = 1_000_000
+CATCHING_UP_SECONDS = 1.5
 MOST_WAITING = 2 * WORTH_A_TICK
 """Batches of a stream that may wait for a tick before the stream does."""
 
@@ -231,13 +233,13 @@ class Loop:
         """
         with self._changed:
             if self._flowing and not self._offers and self._intake.waiting_rows() >= LARGE_ROWS:
-                self._changed.wait_for(self._enough, FLOWING_SECONDS)
+                self._changed.wait_for(self._enough, CATCHING_UP_SECONDS)
             elif len(self._sources) > 1:
                 self._changed.wait_for(lambda: self._stopping, GATHERING_SECONDS)
 
     def _enough(self) -> bool:
         hurry = self._stopping or self._wanted or self._awaited > 0 or bool(self._offers)
-        return hurry or self._intake.waiting() >= WORTH_A_TICK
+        return hurry or self._intake.waiting() >= WORTH_A_TICK or self._intake.waiting_rows() >= ENOUGH_ROWS
 
     def _release(self, error: BaseException) -> None:
         for offer in self._offers:
