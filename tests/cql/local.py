@@ -87,6 +87,12 @@ class LocalFlows:
         table = self.due[scan.name]
         return pa.table({**{name: table[source] for source, name in scan.renamed}, TIME: table[TIME]})
 
+    def arriving(self, scan: Scan) -> pa.Table:
+        return self.stream(scan)
+
+    def summary(self, stream: str, flow: pa.Table) -> pa.Table:
+        return flow
+
     def expired(self, scan: Scan, span: int) -> pa.Table:
         table = self.history[scan.name]
         times = table[TIME].to_numpy()

@@ -17,6 +17,7 @@ SCHEMA = "seq long, ts timestamp, k long, a long"
 QUERIES = {
     "joined": "Select l.k, l.a, r.a As b From lefts [Range 5 Seconds] As l, rights [Rows 20] As r Where l.k = r.k",
     "counted": "Select k, Count(*) As n, Sum(a) As total From lefts [Range 10 Seconds] Group By k",
+    "slid": "Select k, Count(*) As n, Sum(a) As total From lefts [Range 6 Seconds Slide 2 Seconds] Group By k",
     "picked": "Select k, a From rights Where a > 3",
 }
 

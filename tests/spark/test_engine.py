@@ -651,22 +651,79 @@ def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession
     assert [row for row in told(summed.to_dataframe(), "total") if row[-1] == "+"] == [(5, 4, "+"), (12, 6, "+")]
 
 
+SLIDES = ("", " Slide 2 Seconds")
+SLID = {
+    "by_key": "Select k, Count(*) As n, Sum(a) As total From s [Range 10 Seconds Slide 4 Seconds] Group By k",
+    "overall": "Select Count(a) As n, Avg(a) As mean From s [Range 5 Seconds Slide 3 Seconds]",
+    "shown": "Select Rstream(k, Sum(a) As total) From s [Range 8 Seconds Slide 4 Seconds] Group By k",
+    "brief": "Select k, Sum(a) As total From s [Range 1 Second Slide 4 Seconds] Group By k",
+}
+
+
+def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    def engine_on(checkpoint: Path, *names: str) -> ab.Engine:
+        engine = ab.Engine(spark, checkpoint)
+        engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="2 seconds")
+        for query in [engine.query(SLID[name], name) for name in names]:
+            query.start()
+        settled(*engine.queries.values())
+        return engine
+
+    state = tmp_path / "state"
+    feed.add((0.5, 0, 1), (3, 1, 2), (2, 1, None), (4, 0, 3))
+    feed.add((6, 1, 5), (8, 0, 7))
+    engine_on(state, *SLID).stop()
+    assert not list((state / "kept" / "s").glob("*")), "nobody reads the rows themselves"
+    # Another engine does not know one of the queries: its sums are kept for it until it comes back.
+    feed.add((5, 1, 100), (12, 1, 1), (8.5, 0, 1))
+    feed.add((None, 1, 100))
+    engine_on(state, "by_key", "shown").stop()
+    feed.add((21, 1, 1), (33, 0, 1))
+    engine = engine_on(state, *SLID)
+    rows = engine.query(
+        "Select k, Sum(a) As total From s [Range 10 Seconds Slide 4 Seconds] Group By k", "late"
+    ).start()
+    feed.add((35, 1, 8), (38, 0, 4), (50, 0, 0))
+    settled(*engine.queries.values())
+    engine.stop()
+
+    oracle = feed.oracle(lambda row: row[3] != 100)
+    for name, text in SLID.items():
+        assert answered(engine.queries[name].to_dataframe()) == wanted(oracle, text, 48), name
+    later = feed.oracle(lambda row: row[0] >= 12)
+    assert answered(rows.to_dataframe()) == wanted(later, rows.text, 48)
+    assert [row["a"] for row in engine.late("s").collect()] == [100]
+    assert [row["a"] for row in engine.unusable("s").collect()] == [100]
+    assert len(list((state / "kept").glob("s.*"))) == len(SLID)
+    for name in [*SLID, "late"]:
+        engine.drop(name)
+    engine.drop("s")
+    assert not list((state / "kept").glob("s*/*"))
+
+
 def test_small_files_are_merged_and_nobody_notices(
     feed: Feed, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ticks, "worth_merging", partial(merging.worth_merging, most=3))
     engine = ab.Engine(spark, tmp_path / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="1 second")
-    long = "Select k, Sum(a) As total From s [Range 6 Seconds] Group By k"
-    queries = [engine.query(long, "long").start(), engine.query("Select a From s Where a > 3", "plain").start()]
+    long, slid = (f"Select k, Sum(a) As total From s [Range 6 Seconds{slide}] Group By k" for slide in SLIDES)
+    texts = {"long": long, "slid": slid, "plain": "Select a From s Where a > 3"}
+    for name, text in texts.items():
+        engine.query(text, name)
+    queries = [query.start() for query in engine.queries.values()]
+    queries[1].pause()
     for second in range(10):
         feed.add((second, second % 2, second), (second + 0.5, 1, 1))
         settled(*queries)
-        assert len(list((tmp_path / "state" / "kept" / "s").glob("*.parquet"))) <= 6
+        for shelf in (tmp_path / "state" / "kept").iterdir():
+            assert len(list(shelf.glob("*.parquet"))) <= 6
+    queries[1].resume()
+    settled(*queries)
     engine.stop()
-    oracle = feed.oracle()
-    assert answered(queries[0].to_dataframe()) == wanted(oracle, long, 8.5)
-    assert answered(queries[1].to_dataframe()) == wanted(oracle, "Select a From s Where a > 3", 100)
+    oracle, ends = feed.oracle(), {"long": 8.5, "slid": 8.5, "plain": 100}
+    for query in queries:
+        assert answered(query.to_dataframe()) == wanted(oracle, texts[query.name], ends[query.name])
 
 
 def test_waiting_ends_when_time_is_up(spark: SparkSession) -> None:

@@ -25,6 +25,7 @@ from anabranch.spark.cell_task import CellTask, Reports
 from anabranch.spark.grid import CELL, Grid, listed, quoted
 from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
 from anabranch.spark.session import own_session
+from anabranch.spark.summaries import BATCH, NEWEST, OLDEST
 
 SLICED_ROWS = 20_000
 
@@ -49,21 +50,30 @@ class Answering:
         self._folder = folder
         self._registry = registry
         self._grid = Grid.of(self._session, cells)
+        self._database = self._session.conf.get("spark.sql.globalTempDatabase")
         self._owner = uuid.uuid4().hex[:12]
         self._programs: dict[str, Program] = {}
         self._nothing: dict[str, DataFrame] = {}
+        self._summaries: dict[str, StructType] = {}
         self.functions = Functions(self._session)
         self.titles: dict[tuple[str, int], str] = {}
 
-    def compile(self, query: ContinuousQuery) -> StructType:
-        """The columns of the answer; what does not fit together is found here, before anything runs."""
+    def compile(self, query: ContinuousQuery, *, summing: bool) -> StructType:
+        """The columns of the answer; what does not fit together is found here, before anything runs.
+
+        If `summing`, its streams may be summed up for it as they come.
+        """
         owner = f"anabranch_{self._owner}_{query.name}"
-        compiler = Compiler(self._session, owner, self._grid, self._order, self._without_rows)
+        compiler = Compiler(self._session, owner, self._grid, self._order, self._without_rows, summing)
         program = compiler.compile(query.query)
         self._programs[query.name] = program
+        for each in (each for each in program.inputs if each.name in program.summaries):
+            self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
         self.titles.update({(query.name, stage.number): stage.title for stage in program.stages})
         query.direct = not program.stages and len(scans(query.query.plan, "stream")) == 1
-        query.held, query.reads = program.held, program.reads
+        names = {each.name for each in program.inputs if each.kind != "table"}
+        query.needs = {name: program.held.get(name, 0) for name in names}
+        query.reads, query.summaries = program.reads, program.summaries
         return select(self._session, _told(query, program)).schema
 
     def forget(self, name: str) -> None:
@@ -122,23 +132,36 @@ class Answering:
             bind(self._step(query.name, step, None, begins), step.view)
         return select(self._session, _told(query, program), begins)
 
+    def summed(self, name: str, text: str, rows: DataFrame) -> DataFrame:
+        """The rows of a batch, with `_time`, as a summary sums them up."""
+        view = f"{self._database}.`anabranch_{self._owner}_{name.replace('.', '_')}`"
+        bind(rows, view)
+        return select(self._session, text.replace(BATCH, view))
+
     def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
-        """Rows of a stream from the shelf, with `_time`."""
+        """Rows of a stream, or of a summary, from the shelf, with `_time`."""
         paths = [str(self._folder / file.path) for file in files]
         return self._session.read.schema(self._columns(name)).parquet(*paths)
 
     def merged(self, name: str, files: Sequence[StoredFile], columns: Sequence[str], prefix: str) -> list[StoredFile]:
         """Rows of some files in one."""
-        rows = self.stored(name, files).select(*(quoted(column) for column in columns), TIME).coalesce(1)
+        rows = self.stored(name, files)
+        if name in self._registry.streams:
+            rows = rows.select(*(quoted(column) for column in columns), TIME)
+        rows = rows.coalesce(1)
         task = ShelveTask(name, str(self._folder), prefix, EVER, FOREVER, skew=EVER)
-        tick = max(file.tick for file in files)
+        tick, oldest = max(file.tick for file in files), min(file.first for file in files)
         written = rows.mapInArrow(task, WRITTEN_SQL).collect()
-        return [StoredFile(row["path"], row["rows"], row["first"], row["last"], tick) for row in written]
+        return [StoredFile(row["path"], row["rows"], oldest, row["last"], tick) for row in written]
+
+    def knows(self, shelf: str) -> bool:
+        """Whether the columns of a stream, or of a summary, are known: not before they have been registered again."""
+        return shelf in self._registry.streams or shelf in self._summaries
 
     def _due(self, manifest: Manifest, state: QueryState, until: int, name: str, ago: int) -> DataFrame:
         """Rows of a stream whose time falls into the tick, or so many microseconds earlier."""
         start, end = max(state.position - ago, state.since), until - ago
-        files = [file for file in manifest.streams[name].files if file.last >= start and file.first < end]
+        files = [file for file in manifest.shelf(name) if file.last >= start and file.first < end]
         if not files:
             return self._empty(name)
         whole = [file for file in files if file.first >= start and file.last < end]
@@ -186,6 +209,8 @@ class Answering:
         return self._nothing[name]
 
     def _columns(self, name: str) -> StructType:
+        if name in self._summaries:
+            return self._summaries[name]
         return StructType([*self._registry.streams[name].df.schema.fields, StructField(TIME, LongType())])
 
 

@@ -71,7 +71,7 @@ class Answers:
         named |= {f"state/{path}" for path in manifest.segments()}
         for kind in ("kept", "state"):
             for path in (self._folder / kind).rglob("*.*"):
-                if str(path.relative_to(self._folder)) not in named:
+                if path.is_file() and str(path.relative_to(self._folder)) not in named:
                     path.unlink()
         for path in (self._folder / "answers").glob("*/*.*"):
             if path.suffix == UNCONFIRMED or tick_of(path) > manifest.tick:

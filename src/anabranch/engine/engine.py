@@ -33,11 +33,13 @@ from anabranch.engine.manifest import Manifest, QueryState, StreamState
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.script import execute
+from anabranch.engine.shelving import Shelving, Wanted
 from anabranch.engine.showing import progress, showing
 from anabranch.engine.ticks import Offer, TickRunner
 from anabranch.errors import QueryError, UnknownColumn, suggest
 from anabranch.model.continuous import Query, scans
 from anabranch.spark.filter import Filter
+from anabranch.spark.summaries import stream_of
 
 MOST_PUBLISHED = 10_000
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
@@ -87,9 +89,9 @@ class Engine:
         self._manifest.streams.setdefault(sysstream.NAME, StreamState())
         self._published: list[sysstream.Row] = []
         self._answers = Answers(spark, self._folder)
-        self._intake = Intake(self._folder, self._manifest)
         cells = cells or spark.sparkContext.defaultParallelism
         self._answering = Answering(spark, self._folder, cells, self._registry)
+        self._intake = Intake(self._folder, self._manifest, Shelving(self._folder, self._answering.summed))
         self._runner = TickRunner(spark, self._folder, self._registry, self._intake, self._answering)
         self._loop = Loop(
             self._folder / "sources",
@@ -184,12 +186,15 @@ class Engine:
         self._fresh(name)
         bound = bind(text, self.catalog, name)
         handle = ContinuousQuery(self, bound)
+        summing = self._may_sum(bound)
         try:
-            self._answers.expect(name, self._answering.compile(handle))
+            self._answers.expect(name, self._answering.compile(handle, summing=summing))
         except AnalysisException as error:
             first = str(error).splitlines()[0]
             raise QueryError(f"query {name!r} cannot be: {first}", hint="check its functions and types") from None
         with self._loop.between_ticks(), self._intake.standing_still():
+            if summing and not self._may_sum(bound):  # its first rows came meanwhile
+                self._answering.compile(handle, summing=False)
             self._restore(handle, history)
             self._registry.queries[name] = handle
             self._want()
@@ -243,12 +248,16 @@ class Engine:
                 self._manifest.queries.pop(name, None)
                 self._answering.forget(name)
                 self._want()
-                self._clear(name, "answers", "state", "delivered")
+                self._clear(name, "answers", "state", "delivered")  # summaries for it alone go with the next tick
             elif name in self._registry.streams:
                 del self._registry.streams[name]
-                self._manifest.streams.pop(name, None)
+                shelves = [shelf for shelf in self._manifest.streams if stream_of(shelf) == name]
+                for shelf in shelves:
+                    del self._manifest.streams[shelf]
                 self._intake.forget(name)
-                self._clear(name, "sources", "kept", "late", "unusable", RECORDS)
+                self._clear(name, "sources", "late", "unusable", RECORDS)
+                for shelf in shelves:
+                    self._answers.clear(shelf, "kept")
             elif name in self._registry.relations:
                 del self._registry.relations[name]
             elif name in self._registry.views:
@@ -414,16 +423,25 @@ class Engine:
             position=since,
             since=since,
             tick=0 if fresh else self._manifest.tick,
-            needs={name: handle.held.get(name, 0) for name in names},
+            needs=handle.needs,
             reads=handle.reads,
+            summaries=handle.summaries,
             direct=handle.direct,
         )
 
     def _want(self) -> None:
-        """Say which columns of streams are needed: those that queries read, or all where history is kept."""
+        """Say what of streams is needed: columns that queries read, or all where history is kept, and summaries."""
         for name, stream in self._registry.streams.items():
-            read = {column for state in self._manifest.queries.values() for column in state.reads.get(name, [])}
-            self._intake.want(name, [each for each in stream.df.columns if stream.keep or each in read])
+            readers, summaries = self._manifest.readers(name), self._manifest.summaries(name)
+            read = {column for state in readers for column in state.reads.get(name, [])}
+            columns = tuple(each for each in stream.df.columns if stream.keep or each in read)
+            rows = bool(stream.keep or readers or not summaries)
+            self._intake.want(name, Wanted(columns, rows, tuple(summaries.items())))
+
+    def _may_sum(self, query: Query) -> bool:
+        """Whether a query's streams may be summed up as they come: not if something has come before."""
+        known = self._manifest.queries.get(query.name)
+        return bool(known.summaries) if known else not any(map(self._intake.begun, scans(query.plan, "stream")))
 
     def _fingerprint(self, query: Query) -> str:
         streams = [self._registry.streams[name] for name in scans(query.plan, "stream")]

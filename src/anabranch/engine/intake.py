@@ -8,66 +8,44 @@ from __future__ import annotations
 
 import json
 import threading
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from anabranch.cells.base import EVER, FOREVER, TIME
+from anabranch.cells.base import EVER, FOREVER
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest, StoredFile, StreamState
-from anabranch.engine.store import (
-    ASIDE,
-    UNCONFIRMED,
-    WRITTEN_SQL,
-    AsideTask,
-    ShelveTask,
-    confirm,
-    now,
-    prefix_of,
-    write_text,
-)
+from anabranch.engine.shelving import Shelved, Shelving, Wanted
+from anabranch.engine.store import UNCONFIRMED, confirm, now, write_text
 
 RECORDS = "intake"
-KINDS = ("kept", "late", "unusable")
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a batch of a stream brought.
+    """A batch of a stream that was put on the shelf.
 
     Parameters
     ----------
     stream, batch
         Which one.
-    rows, late, unusable
-        How many rows were kept, came late, or have no usable time.
-    newest
-        The largest time of those that were kept.
     closed
         Rows of later batches before this time come too late.
-    files
-        What was kept.
-    aside
-        Files of the others.
     columns
-        Of what was kept.
+        Of the rows, if they are on the shelf.
+    what
+        What it became.
     """
 
     stream: str
     batch: int
-    rows: int
-    late: int
-    unusable: int
-    newest: int | None
     closed: int
-    files: tuple[StoredFile, ...]
-    aside: tuple[str, ...]
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    what: Shelved
 
 
 class Intake:
@@ -79,16 +57,19 @@ class Intake:
         Of the checkpoint.
     manifest
         What has been committed so far.
+    shelving
+        Writes batches.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, shelving: Shelving) -> None:
         self._folder = folder
+        self._shelving = shelving
         self._lock = threading.RLock()
         self._closed = {name: state.closed for name, state in manifest.streams.items()}
         self._last = {name: state.batch for name, state in manifest.streams.items()}
         self._waiting: list[Taken] = []
         self._untidy: set[str] = set()
-        self._columns: dict[str, tuple[str, ...]] = {}
+        self._wanted: dict[str, Wanted] = {}
         for record in sorted((folder / RECORDS).glob("*/*.json"), key=lambda path: int(path.stem)):
             taken = _load(record)
             manifest.streams.setdefault(taken.stream, StreamState())  # if no tick has got to it before the end
@@ -98,47 +79,30 @@ class Intake:
                 self._last[taken.stream] = taken.batch
                 self._closed[taken.stream] = max(self._closed.get(taken.stream, EVER), taken.closed)
 
-    def want(self, stream: str, columns: Sequence[str]) -> None:
-        """From the next batch on, these columns of a stream are put on the shelf."""
+    def want(self, stream: str, wanted: Wanted) -> None:
+        """From the next batch on, this is put on the shelf."""
         with self._lock:
-            self._columns[stream] = tuple(columns)
+            self._wanted[stream] = wanted
 
     def take(self, stream: StreamInput, batch: int, df: DataFrame) -> None:
         """Put the rows of a batch on the shelf."""
         done = False
         while not done:
-            closed, columns = self._terms(stream.name)
-            taken = self._shelved(stream, batch, df, closed, columns)
+            terms = closed, wanted = self._terms(stream.name)
+            what = self._shelving.shelve(stream, batch, df, closed, wanted)
+            closed = closed if what.newest is None else max(closed, what.newest - stream.skew)
             with self._lock:
                 # Where time went on meanwhile, some of the rows have become late; a new query may want more columns.
-                done = (closed, columns) == self._terms(stream.name)
+                done = terms == self._terms(stream.name)
                 if done:
-                    self._commit(taken)
+                    columns = wanted.columns if wanted.rows else None
+                    self._commit(Taken(stream.name, batch, closed, columns, what))
             if not done:
-                for path in (*(file.path for file in taken.files), *(path + UNCONFIRMED for path in taken.aside)):
-                    (self._folder / path).unlink()
+                self._shelving.discard(what)
 
-    def _terms(self, stream: str) -> tuple[int, tuple[str, ...]]:
+    def _terms(self, stream: str) -> tuple[int, Wanted]:
         with self._lock:
-            return self._closed.get(stream, EVER), self._columns[stream]
-
-    def _shelved(self, stream: StreamInput, batch: int, df: DataFrame, closed: int, columns: tuple[str, ...]) -> Taken:
-        prefix, latest, rows = prefix_of(batch, uuid.uuid4().hex[:8]), latest_of(stream), timed(stream, df)
-        about = (stream.name, str(self._folder), prefix, closed, latest)
-        needed = rows.select(*(F.col(f"`{name}`") for name in columns), TIME)
-        written = needed.mapInArrow(ShelveTask(*about, stream.skew), WRITTEN_SQL).collect()
-        if any(row["kind"] == ASIDE for row in written):
-            others = F.coalesce(F.col(TIME).between(closed, latest), F.lit(False))
-            written += rows.where(~others).mapInArrow(AsideTask(*about), WRITTEN_SQL).collect()
-        counts = {kind: sum(row["rows"] for row in written if row["kind"] == kind) for kind in KINDS}
-        files = tuple(
-            StoredFile(row["path"], row["rows"], row["first"], row["last"]) for row in written if row["kind"] == "kept"
-        )
-        newest = max((file.last for file in files), default=None)
-        aside = tuple(row["path"] for row in written if row["kind"] in ("late", "unusable"))
-        kept, late, unusable = (counts[kind] for kind in KINDS)
-        closed = closed if newest is None else max(closed, newest - stream.skew)
-        return Taken(stream.name, batch, kept, late, unusable, newest, closed, files, aside, columns)
+            return self._closed.get(stream, EVER), self._wanted[stream]
 
     def _commit(self, taken: Taken) -> None:
         write_text(self._record(taken), json.dumps(asdict(taken)))
@@ -146,7 +110,7 @@ class Intake:
         self._waiting.append(taken)
         self._last[taken.stream] = taken.batch
         self._closed[taken.stream] = taken.closed
-        (self._untidy.add if taken.aside else self._untidy.discard)(taken.stream)
+        (self._untidy.add if taken.what.aside else self._untidy.discard)(taken.stream)
 
     def since(self, stream: str, columns: Sequence[str], state: StreamState, *, history: bool) -> int:
         """The time from which on a new query can be told all rows of a stream, with these columns.
@@ -156,13 +120,19 @@ class Intake:
         """
         with self._lock:
             waiting = [taken for taken in self._waiting if taken.stream == stream]
-            newest = [time for time in (state.newest, *(taken.newest for taken in waiting)) if time is not None]
+            newest = [time for time in (state.newest, *(taken.what.newest for taken in waiting)) if time is not None]
             if not newest:
                 return EVER
-            there = [*([state.columns] if state.files else []), *(taken.columns for taken in waiting if taken.files)]
-            if not all(set(columns) <= set(each) for each in there):
+            there = [*([state.columns] if state.files else []), *(taken.columns for taken in waiting)]
+            if any(each is None or not set(columns) <= set(each) for each in there):
                 return max(newest) + 1
-            return EVER if history else self._closed.get(stream, EVER)
+            begins = EVER if history else self._closed.get(stream, EVER)
+            return begins if state.passed is None else max(begins, state.passed + 1)
+
+    def begun(self, stream: str) -> bool:
+        """Whether a batch of a stream was taken."""
+        with self._lock:
+            return self._last.get(stream, -1) >= 0
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -186,9 +156,15 @@ class Intake:
             return sum(stream in (None, taken.stream) for taken in self._waiting)
 
     def waiting_rows(self) -> int:
-        """How many rows no tick has got to yet."""
+        """How many rows, or sums of them, no tick has got to yet."""
         with self._lock:
-            return sum(taken.rows for taken in self._waiting)
+            return sum(file.rows for taken in self._waiting for file in taken.what.all_files)
+
+    def seconds_behind(self) -> float:
+        """How far rows that no tick has got to are behind the clock."""
+        with self._lock:
+            newest = [taken.what.newest for taken in self._waiting if taken.what.newest is not None]
+            return max(0.0, (now() - max(newest)) / 1e6) if newest else 0.0
 
     def unsettled(self, stream: str) -> bool:
         """Whether batches of a stream wait for a tick, or the last one had rows that had to be put aside."""
@@ -213,15 +189,19 @@ class Intake:
             state = manifest.streams.get(taken.stream)
             if state is None or taken.batch <= state.batch:
                 continue
+            what = taken.what
             state.batch = taken.batch
-            state.rows += taken.rows
-            state.late += taken.late
-            state.unusable += taken.unusable
-            if taken.files:
+            state.rows += what.rows
+            state.late += what.late
+            state.unusable += what.unusable
+            if what.files and taken.columns is not None:
                 state.columns = [name for name in taken.columns if not state.files or name in state.columns]
-            state.files += [replace(file, tick=manifest.tick) for file in taken.files]
-            if taken.newest is not None:
-                state.newest = taken.newest if state.newest is None else max(state.newest, taken.newest)
+            if what.newest is not None:
+                state.newest = what.newest if state.newest is None else max(state.newest, what.newest)
+                state.passed = state.newest if taken.columns is None else state.passed
+            for shelf, files in ((taken.stream, what.files), *what.sums.items()):
+                there = manifest.streams.setdefault(shelf, StreamState())
+                there.files += [replace(file, tick=manifest.tick) for file in files]
 
     def settle(self, manifest: Manifest) -> None:
         """Forget the records that a committed manifest holds."""
@@ -238,7 +218,7 @@ class Intake:
             self._waiting = [taken for taken in self._waiting if taken.stream != stream]
             self._closed.pop(stream, None)
             self._last.pop(stream, None)
-            self._columns.pop(stream, None)
+            self._wanted.pop(stream, None)
 
     def current(self) -> bool:
         """Whether all batches that are recorded are known here."""
@@ -249,10 +229,10 @@ class Intake:
     def files(self) -> Iterator[str]:
         """Files on the shelf that no manifest names yet."""
         with self._lock:
-            yield from (file.path for taken in self._waiting for file in taken.files)
+            yield from (file.path for taken in self._waiting for file in taken.what.all_files)
 
     def _confirm(self, taken: Taken) -> None:
-        for path in taken.aside:
+        for path in taken.what.aside:
             if (self._folder / (path + UNCONFIRMED)).exists():
                 confirm(self._folder, path)
 
@@ -260,17 +240,13 @@ class Intake:
         return self._folder / RECORDS / taken.stream / f"{taken.batch:012d}.json"
 
 
-def timed(stream: StreamInput, df: DataFrame) -> DataFrame:
-    """The rows of a batch with their time in microseconds."""
-    return df.withColumn(TIME, F.unix_micros(F.col(f"`{stream.timestamp}`").cast("timestamp")))
-
-
-def latest_of(stream: StreamInput) -> int:
-    """Rows after this time cannot be believed."""
-    return FOREVER if stream.horizon is None else now() + stream.horizon
-
-
 def _load(record: Path) -> Taken:
     saved = json.loads(record.read_text())
-    files = tuple(StoredFile(**each) for each in saved["files"])
-    return Taken(**(saved | {"files": files, "aside": tuple(saved["aside"]), "columns": tuple(saved["columns"])}))
+    what, columns = saved["what"], saved["columns"]
+    sums = {name: _files(files) for name, files in what["sums"].items()}
+    shelved = Shelved(**(what | {"files": _files(what["files"]), "sums": sums, "aside": tuple(what["aside"])}))
+    return Taken(**(saved | {"columns": None if columns is None else tuple(columns), "what": shelved}))
+
+
+def _files(saved: Sequence[dict[str, Any]]) -> tuple[StoredFile, ...]:
+    return tuple(StoredFile(**each) for each in saved)

@@ -26,13 +26,13 @@ from anabranch.engine.ticks import Offer
 from anabranch.errors import InternalError
 
 GATHERING_SECONDS = 0.02
-FLOWING_SECONDS = 0.4
 WATCH_SECONDS = 0.2
-WORTH_A_TICK = 4
-"""Batches that a tick takes at once while large batch follows upon large batch."""
-LARGE_ROWS = 200_000
+WORTH_A_TICK = 8
+"""Batches that a tick takes at once while streams catch up."""
 ENOUGH_ROWS = 1_000_000
-CATCHING_UP_SECONDS = 1.5
+CATCHING_UP_SECONDS = 3.0
+PATIENCE = 0.1
+"""A tick waits for more to come for so long at most, as a share of how far streams are behind the clock."""
 MOST_WAITING = 2 * WORTH_A_TICK
 """Batches of a stream that may wait for a tick before the stream does."""
 
@@ -71,7 +71,7 @@ class Loop:
         self._offers: list[Offer] = []
         self._heard: dict[str, float] = {}
         self._idled: dict[str, bool] = {}
-        self._wanted = self._busy = self._flowing = self._stopping = False
+        self._wanted = self._busy = self._stopping = False
         self._awaited = 0
         self._thread: threading.Thread | None = None
         self._sources: dict[str, StreamingQuery] = {}
@@ -169,9 +169,7 @@ class Loop:
         if batch <= self._intake.last(stream.name):
             return
         with self._changed:
-            moment = time.monotonic()
-            self._flowing = moment - self._heard.get(stream.name, 0.0) < FLOWING_SECONDS
-            self._heard[stream.name] = moment
+            self._heard[stream.name] = time.monotonic()
             self._changed.wait_for(lambda: self.failure or self._intake.waiting(stream.name) < MOST_WAITING)
             if self.failure is not None:
                 raise self.failure
@@ -229,11 +227,12 @@ class Loop:
     def _gather(self) -> None:
         """Let a tick take what comes at about the same time, and more of it while streams catch up.
 
-        Where large batches follow upon each other, nobody is waiting for the first answer, and ticks are better few.
+        Where rows are of a time long ago, ticks are better few.
         """
         with self._changed:
-            if self._flowing and not self._offers and self._intake.waiting_rows() >= LARGE_ROWS:
-                self._changed.wait_for(self._enough, CATCHING_UP_SECONDS)
+            behind = min(CATCHING_UP_SECONDS, PATIENCE * self._intake.seconds_behind())
+            if behind > GATHERING_SECONDS:
+                self._changed.wait_for(self._enough, behind)
             elif len(self._sources) > 1:
                 self._changed.wait_for(lambda: self._stopping, GATHERING_SECONDS)
 

@@ -15,8 +15,9 @@ from anabranch.cells.base import EVER
 from anabranch.cells.segments import Segment
 from anabranch.engine.store import write_text
 from anabranch.errors import QueryError
+from anabranch.spark.summaries import stream_of
 
-VERSION = 2
+VERSION = 3
 KEPT_MANIFESTS = 2
 _NAME = "manifest-{:012d}.json"
 
@@ -49,6 +50,8 @@ class StreamState:
         Rows before this time come too late.
     rows, late, unusable
         Counts.
+    passed
+        Rows up to this time may have been answered, or summed up, without being put on the shelf.
     files
         Rows that some query may still need.
     columns
@@ -61,6 +64,7 @@ class StreamState:
     rows: int = 0
     late: int = 0
     unusable: int = 0
+    passed: int | None = None
     files: list[StoredFile] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
 
@@ -80,9 +84,11 @@ class QueryState:
     tick
         The last tick whose rows it has taken, if it takes them as they come.
     needs
-        For each of its streams, for how long it needs rows after their time.
+        For each of its streams, or their summaries, for how long it needs rows after their time.
     reads
         The columns of each of its streams that it reads.
+    summaries
+        How batches of its streams are summed up for it, by the names of the summaries.
     direct
         Whether it takes rows as they come.
     origins
@@ -99,6 +105,7 @@ class QueryState:
     tick: int = 0
     needs: dict[str, int] = field(default_factory=dict)
     reads: dict[str, list[str]] = field(default_factory=dict)
+    summaries: dict[str, str] = field(default_factory=dict)
     direct: bool = False
     origins: dict[str, int] = field(default_factory=dict)
     rows: int = 0
@@ -107,7 +114,7 @@ class QueryState:
 
 @dataclass
 class Manifest:
-    """All that has been committed."""
+    """All that has been committed; a summary of a stream has its files in a state of its own."""
 
     tick: int = 0
     streams: dict[str, StreamState] = field(default_factory=dict)
@@ -118,6 +125,19 @@ class Manifest:
         write_text(folder / _NAME.format(self.tick), json.dumps({"version": VERSION, **asdict(self)}))
         for old in sorted(folder.glob("manifest-*.json"))[:-KEPT_MANIFESTS]:
             old.unlink(missing_ok=True)
+
+    def shelf(self, name: str) -> list[StoredFile]:
+        """The files of a stream, or of a summary of one."""
+        return self.streams[name].files if name in self.streams else []
+
+    def readers(self, shelf: str) -> list[QueryState]:
+        """The queries that read a stream itself, or a summary of one."""
+        return [state for state in self.queries.values() if shelf in state.needs]
+
+    def summaries(self, stream: str) -> dict[str, str]:
+        """How a stream is summed up for queries."""
+        found = {name: text for state in self.queries.values() for name, text in state.summaries.items()}
+        return {name: text for name, text in found.items() if stream_of(name) == stream}
 
     def segments(self) -> set[str]:
         """Files of the state of queries."""

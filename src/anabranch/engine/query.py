@@ -31,8 +31,9 @@ class ContinuousQuery:
         self.sink: Sink | None = None
         self.status = "registered"
         self.direct = False  # needs no state: rows are answered as they come
-        self.held: dict[str, int] = {}  # how long it needs rows of its streams after their time
+        self.needs: dict[str, int] = {}  # how long it needs rows of its streams, or of summaries, after their time
         self.reads: dict[str, list[str]] = {}  # the columns of its streams that it reads
+        self.summaries: dict[str, str] = {}  # how batches of its streams are summed up
         self.error: BaseException | None = None
 
     @property

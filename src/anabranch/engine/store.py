@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from anabranch.cells.base import TIME, WEIGHT
 from anabranch.errors import ResourceError
+from anabranch.spark.summaries import NEWEST, OLDEST
 
 TS, OP = "_ts", "_op"
 WRITTEN = pa.schema(
@@ -31,7 +32,10 @@ UNCONFIRMED = ".tmp"
 """Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
 ASIDE = "aside"
 """The kind of rows that are only counted: those that have to be put aside."""
+SEEN = "seen"
+"""The kind of rows that a summary stands for: how many, from when to when."""
 GROUP_ROWS = 131_072
+SAMPLED_ROWS = 4096
 WRITTEN_SQL = "name string, kind string, path string, rows long, first long, last long"
 
 
@@ -117,6 +121,33 @@ class AsideTask:
         told = writer.close()
         if told:
             yield pa.RecordBatch.from_pylist(told, WRITTEN)
+
+
+@dataclass(frozen=True)
+class SumsTask:
+    """Writes a summary of a batch, and tells of the rows that it stands for; see `spark/summaries.py`.
+
+    The smallest time of its file is that of the rows, the largest is that of the sums.
+    """
+
+    name: str
+    folder: str
+    prefix: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write, and tell what was written."""
+        for sums in _gathered(batches):
+            about = {"name": self.name, "path": ""}
+            known = sums.filter(pc.is_valid(sums[TIME]))
+            if known.num_rows:
+                file = _File(self.folder, "kept", self.name, self.prefix)
+                file.write(known.drop_columns([OLDEST, NEWEST]))
+                first, last = pc.min(known[OLDEST]).as_py(), pc.max(known[NEWEST]).as_py()
+                rows = {"kind": SEEN, "rows": pc.sum(known[WEIGHT]).as_py(), "first": first, "last": last}
+                yield pa.RecordBatch.from_pylist([file.close() | {"first": first}, about | rows], WRITTEN)
+            if known.num_rows < sums.num_rows:
+                rows = {"kind": ASIDE, "rows": sums.num_rows - known.num_rows, "first": None, "last": None}
+                yield pa.RecordBatch.from_pylist([about | rows], WRITTEN)
 
 
 @dataclass(frozen=True)
@@ -218,8 +249,8 @@ class _File:
         try:
             if self._writer is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                words = [field.name for field in table.schema if not pa.types.is_primitive(field.type)]
-                self._writer = pq.ParquetWriter(self._path, table.schema, compression="snappy", use_dictionary=words)
+                few = [name for name, column in zip(table.column_names, table.columns, strict=True) if _repeats(column)]
+                self._writer = pq.ParquetWriter(self._path, table.schema, compression="snappy", use_dictionary=few)
             self._writer.write_table(table)
         except OSError as error:
             raise self._failed(error) from error
@@ -241,6 +272,14 @@ class _File:
             except OSError as error:
                 raise self._failed(error) from error
         return {**self._about, "rows": self._rows, "first": self._first, "last": self._last}
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether values are better written as numbers of a dictionary: words, and numbers if there are few of them."""
+    if not pa.types.is_primitive(column.type):
+        return True
+    some = column.slice(0, SAMPLED_ROWS)
+    return bool(len(some) > 4 * pc.count_distinct(some, mode="all").as_py())
 
 
 def confirm(folder: Path, path: str) -> None:

@@ -20,6 +20,7 @@ from anabranch.cells.base import EVER
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest
 from anabranch.spark.cell_task import CellReport, Reports
+from anabranch.spark.summaries import stream_of
 
 NAME = "SysStream"
 SCHEMA = "ts timestamp, seq long, query string, entity string, property string, value double"
@@ -52,11 +53,12 @@ def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
 
 def _streams(old: Manifest, new: Manifest, seconds: float) -> Iterator[tuple[str, str, str, float]]:
     for name, state in new.streams.items():
-        if name != NAME:
+        if name != NAME and name == stream_of(name):
             came = state.rows - (old.streams[name].rows if name in old.streams else 0)
             yield "", f"stream {name}", "rate", came / max(seconds, 1e-9)
             yield "", f"stream {name}", "late", state.late
             yield "", f"stream {name}", "unusable", state.unusable
+        if stream_of(name) != NAME:
             yield "", f"queue {name}", "rows", sum(file.rows for file in state.files)
 
 

@@ -23,14 +23,16 @@ from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.answering import Answering
 from anabranch.engine.failures import plain
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
-from anabranch.engine.intake import Intake, latest_of, timed
+from anabranch.engine.intake import Intake
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.merging import worth_merging
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
+from anabranch.engine.shelving import latest_of, timed
 from anabranch.engine.store import TS, confirm, prefix_of
 from anabranch.model.continuous import scans
 from anabranch.spark.cell_task import Reports, ReportsParam
+from anabranch.spark.summaries import stream_of
 
 BATCH_ROWS = 250_000
 
@@ -138,7 +140,7 @@ class TickRunner:
 
     def waits(self, manifest: Manifest, stream: StreamInput) -> bool:
         """Whether rows of a stream have to be put on the shelf: for history, or for a query that takes them later."""
-        readers = [name for name, state in manifest.queries.items() if stream.name in state.needs]
+        readers = [name for name, state in manifest.queries.items() if stream.name in map(stream_of, state.needs)]
         known = [self._registry.queries.get(name) for name in readers]
         ready = [q is not None and q.direct and q.status == "running" and not self._missed(manifest, q) for q in known]
         return bool(stream.keep) or not ready or not all(ready) or self._intake.unsettled(stream.name)
@@ -209,7 +211,9 @@ class TickRunner:
     def _begin(self, manifest: Manifest, advance: Advance, state: QueryState) -> None:
         """Time begins for a query with the first row of its streams."""
         for name in scans(advance.query.query.plan, "stream"):
-            files = [file for file in manifest.streams[name].files if file.last >= state.position]
+            shelves = [shelf for shelf in state.needs if stream_of(shelf) == name]
+            found = (file for shelf in shelves for file in manifest.shelf(shelf))
+            files = [file for file in found if file.last >= state.position]
             firsts = [max(file.first, state.position) for file in files]
             if name not in state.origins and min(firsts, default=FOREVER) < advance.until:
                 state.origins[name] = min(firsts)
@@ -296,6 +300,7 @@ class TickRunner:
         state.rows += answered.rows
         if answered.last is not None:
             state.newest = answered.last if state.newest is None else max(state.newest, answered.last)
+            state.passed = state.newest
             self._intake.close(stream.name, state.newest - stream.skew)
         self._intake.booked(stream.name, offer.batch)
 
@@ -319,34 +324,35 @@ class TickRunner:
         Returns the files, to be deleted once that is committed.
         """
         deleted: list[Path] = []
-        for name, stream in self._registry.streams.items():
-            state = new.streams[name]
-            readers = [each for each in new.queries.values() if name in each.needs]
-            waiting = [each.position - each.needs[name] for each in readers if not each.direct]
-            needed = min([state.closed, *waiting]) - stream.keep
-            gone = [file for file in state.files if file.last < needed and file.tick <= _taken(new, name)]
+        for shelf, state in list(new.streams.items()):
+            stream, readers = self._registry.streams.get(stream_of(shelf)), new.readers(shelf)
+            if stream is None:
+                continue
+            waiting = [each.position - each.needs[shelf] for each in readers if not each.direct]
+            needed = min([new.streams[stream.name].closed, *waiting]) - stream.keep
+            gone = [file for file in state.files if file.last < needed and file.tick <= _taken(readers, new)]
+            if shelf != stream.name and not readers:
+                gone = new.streams.pop(shelf).files
             state.files = [file for file in state.files if file not in gone]
             deleted += [self._folder / file.path for file in gone]
         return deleted + [self._folder / "state" / path for path in old.segments() - new.segments()]
 
     def _merge(self, manifest: Manifest, prefix: str) -> list[Path]:
-        """Write some small files of each stream as one; the old ones are to be deleted once that is committed."""
+        """Write some small files of each shelf as one; the old ones are to be deleted once that is committed."""
         gone: list[Path] = []
-        for name in self._registry.streams:
-            state = manifest.streams[name]
-            some = worth_merging(state.files, _taken(manifest, name))
-            if not some:
+        for shelf, state in manifest.streams.items():
+            some = worth_merging(state.files, _taken(manifest.readers(shelf), manifest))
+            if not some or not self._answering.knows(shelf):
                 continue
-            merged = self._answering.merged(name, some, state.columns, prefix)
+            merged = self._answering.merged(shelf, some, state.columns, prefix)
             state.files = [file for file in state.files if file not in some] + merged
             gone += [self._folder / file.path for file in some]
         return gone
 
 
-def _taken(manifest: Manifest, stream: str) -> int:
-    """The tick up to which all queries have taken the rows of a stream that take them as they come."""
-    ticks = [state.tick for state in manifest.queries.values() if stream in state.needs and state.direct]
-    return min(ticks, default=manifest.tick)
+def _taken(readers: Sequence[QueryState], manifest: Manifest) -> int:
+    """The tick up to which all queries have taken rows that take them as they come."""
+    return min((state.tick for state in readers if state.direct), default=manifest.tick)
 
 
 def _last(rows: DataFrame, latest: int) -> int | None:

@@ -80,6 +80,7 @@ class _Reader(Generic[Flow]):
         self._backend = backend
         self._stages = 0
         self._streams: tuple[str, ...] = ()
+        self._carried: tuple[str, ...] = ELEMENT  # with `_time` while rows are read as they come, before they are due
 
     def answer(self, plan: Plan) -> Flow:
         """The answer of a query, or of a query within a query, for which time begins with its own streams."""
@@ -109,7 +110,7 @@ class _Reader(Generic[Flow]):
             case Filter():
                 return self._backend.filter(self.elements(plan.input), plan.conditions)
             case Project():
-                return self._backend.project(self.elements(plan.input), [*plan.items, *same(ELEMENT)])
+                return self._backend.project(self.elements(plan.input), [*plan.items, *same(self._carried)])
             case Join():
                 return self._join(plan, then)
             case Member():
@@ -129,7 +130,8 @@ class _Reader(Generic[Flow]):
             case Scan():
                 by = self._backend.order_of(plan.name) if order else ()
                 added = tuple((name, f"{ORDER}{place}") for place, name in enumerate(by))
-                return self._backend.stream(replace(plan, renamed=(*plan.renamed, *added)))
+                source = self._backend.arriving if TIME in self._carried else self._backend.stream
+                return source(replace(plan, renamed=(*plan.renamed, *added)))
             case Filter():
                 return self._backend.filter(self.rows(plan.input, order), plan.conditions)
             case ToStream():
@@ -171,7 +173,7 @@ class _Reader(Generic[Flow]):
             flow = self._row_window(plan, plan.rows, then)
         else:
             end = NEVER if plan.span is None else later(plan.span)
-            bounds = [(START, column(TIME)), (END, end), (WEIGHT, ONE)]
+            bounds = [(START, column(TIME)), (END, end), (WEIGHT, ONE), *same(self._carried[len(ELEMENT) :])]
             flow = self._backend.project(self.rows(plan.input, False), [*same(plan.columns), *bounds])
         return flow if plan.slide is None else self._sliding(flow, plan.columns, plan.slide)
 
@@ -189,7 +191,9 @@ class _Reader(Generic[Flow]):
         """What enters or leaves does so at the next multiple of the slide; what is gone by then never shows."""
         ends = Scalar(f"CASE WHEN {END} = {FOREVER}L THEN {END} ELSE {next_multiple(END, slide)} END", (END,))
         items = [*same(columns), (START, Scalar(next_multiple(START, slide), (START,))), (END, ends)]
-        moved = self._backend.project(flow, [*items, (WEIGHT, column(WEIGHT))])
+        moved = self._backend.project(flow, [*items, *same(self._carried[2:])])
+        if TIME in self._carried:
+            return moved  # every row tells the time, also if it never shows
         return self._backend.filter(moved, [Scalar(f"{START} < {END}", (START, END))])
 
     def _join(self, plan: Join, then: Then | None) -> Flow:
@@ -294,17 +298,28 @@ class _Reader(Generic[Flow]):
     def _grouped(self, plan: Aggregate) -> tuple[Flow, tuple[Aggregation, ...]]:
         """The elements to be grouped, and the aggregates over them.
 
-        What moves in slides comes and goes in few steps: all that does so together is summed up before it is sent.
+        What moves in slides comes and goes in few steps: all that does so together is summed up before it is sent, and
+        where every row counts, as soon as it comes.
         """
         if slides(plan.input) and all(each.function in BUNDLED and not each.distinct for each in plan.aggregations):
-            flow = self.elements(plan.input)
+            counting = not any(isinstance(node, Filter) for node in walk(plan.input))
+            flow = self._arriving(plan.input) if counting else self.elements(plan.input)
             schema = self._backend.schema(flow)
             summed = {each.argument for each in plan.aggregations if each.argument and each.function != "count"}
             if all(pa.types.is_integer(schema.field(name).type) for name in summed):
                 names = {each.argument: f"{SUMS}{each.argument}" for each in plan.aggregations if each.argument}
                 over = tuple(replace(each, argument=names.get(each.argument or "")) for each in plan.aggregations)
-                return self._backend.sum_up(flow, plan.keys, names), over
+                sums = self._backend.sum_up(flow, plan.keys, names)
+                return self._backend.summary(scans(plan.input, "stream")[0], sums) if counting else sums, over
         return self._changing(plan.input), plan.aggregations
+
+    def _arriving(self, plan: Plan) -> Flow:
+        """The elements of a window as its rows come, with their `_time`."""
+        self._carried = (*ELEMENT, TIME)
+        try:
+            return self.elements(plan)
+        finally:
+            self._carried = ELEMENT
 
     def _set_operation(self, plan: SetOperation, then: Then | None) -> Flow:
         counted = plan.kind != "union" or not plan.all

@@ -76,6 +76,9 @@ class Backend(Protocol[Flow]):
     def stream(self, scan: Scan) -> Flow:
         """Rows of a stream that are due, with `_time`."""
 
+    def arriving(self, scan: Scan) -> Flow:
+        """Rows of a stream as they come, due or not, with `_time`; only to be summed up, see `summary`."""
+
     def expired(self, scan: Scan, span: int) -> Flow:
         """Rows of a stream that leave a window of so many microseconds, with `_time`; they are still on the shelf."""
 
@@ -105,6 +108,9 @@ class Backend(Protocol[Flow]):
 
         `sums` are the columns to sum up, each with the name that its bundle gets (see `cells.exact_sums.BUNDLE`).
         """
+
+    def summary(self, stream: str, flow: Flow) -> Flow:
+        """What is summed up of arriving rows of a stream, when it is due; it may be kept instead of the rows."""
 
     def look_up(self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]]) -> Flow:
         """Rows of the flow combined with those of the table that agree on all pairs of columns."""

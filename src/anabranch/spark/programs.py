@@ -23,6 +23,7 @@ from anabranch.planning.reading import read
 from anabranch.planning.stages import Items, Stage
 from anabranch.spark.cell_task import INSTANT, MARKER
 from anabranch.spark.grid import CELL, ONE_CELL, Grid, code, listed, quoted
+from anabranch.spark.summaries import BATCH, NEWEST, OLDEST, summary_name
 
 BEGINS = "begins"
 """The parameter of texts that says whether it is the query's first tick, in which it is told of relations."""
@@ -53,7 +54,7 @@ class Input:
         table
             Rows of a relation.
     name
-        Of the stream or relation.
+        Of the stream, its summary, or the relation.
     """
 
     view: str
@@ -99,6 +100,8 @@ class Program:
         How long rows of each stream are needed after their time.
     reads
         The columns of each stream that are read.
+    summaries
+        Texts that sum up a batch of a stream, by the names of the summaries.
     """
 
     inputs: tuple[Input, ...]
@@ -106,6 +109,7 @@ class Program:
     answer: Sql
     held: dict[str, int]
     reads: dict[str, list[str]]
+    summaries: dict[str, str]
 
     @property
     def stages(self) -> list[Stage]:
@@ -128,6 +132,8 @@ class Compiler:
         Columns that order rows of the same time, per stream.
     empty
         The columns of a stream (with `_time`) or relation, without rows.
+    summing
+        Whether streams may be summed up as they come; else that is done when rows are due.
     """
 
     def __init__(
@@ -137,6 +143,7 @@ class Compiler:
         grid: Grid,
         orders: Callable[[str], tuple[str, ...]],
         empty: Callable[[Input], DataFrame],
+        summing: bool,
     ) -> None:
         self._session = session
         self._owner = owner
@@ -144,6 +151,9 @@ class Compiler:
         self._grid = grid
         self._orders = orders
         self._empty = empty
+        self._summing = summing
+        self._summaries: dict[str, str] = {}
+        self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
         self._steps: list[CellStep | FilterStep] = []
         self._held: dict[str, int] = {}
@@ -153,12 +163,22 @@ class Compiler:
     def compile(self, query: Query) -> Program:
         """The program of a query."""
         answer = read(query, self)
+        unbind(self._session, list(self._batches.values()))
         reads = {name: sorted(columns) for name, columns in self._reads.items()}
-        return Program(tuple(self._inputs.values()), tuple(self._steps), answer, self._held, reads)
+        return Program(tuple(self._inputs.values()), tuple(self._steps), answer, self._held, reads, self._summaries)
 
     def stream(self, scan: Scan) -> Sql:
         """Rows of a stream that are due, with `_time`."""
         return self._renamed(scan, self._input("came", scan.name), {TIME: TIME})
+
+    def arriving(self, scan: Scan) -> Sql:
+        """Rows of a stream as they come, with `_time`."""
+        if not self._summing:
+            return self.stream(scan)
+        if scan.name not in self._batches:
+            self._batches[scan.name] = Input(self._view(f"batch_{scan.name}"), "came", scan.name)
+            bind(self._empty(self._batches[scan.name]), self._batches[scan.name].view)
+        return _selected(scan, self._batches[scan.name], {TIME: TIME})
 
     def expired(self, scan: Scan, span: int) -> Sql:
         """Rows of a stream that leave a window, with `_time`."""
@@ -209,7 +229,22 @@ class Compiler:
         schema = self.schema(flow)
         bundles = {new: _bundle(name, schema) for name, new in sums.items()}
         items = {name: quoted(name) for name in (*keys, START, END)} | {WEIGHT: f"sum({WEIGHT})"} | bundles
+        if TIME in flow.columns and self._summing:
+            items |= {OLDEST: f"min({TIME})", NEWEST: f"max({TIME})"}
         return Sql(f"SELECT {listed(items)} FROM ({flow.text}) GROUP BY {same}", tuple(items))
+
+    def summary(self, stream: str, flow: Sql) -> Sql:
+        """What is summed up of arriving rows, when it is due: at its start."""
+        if not self._summing:
+            return flow
+        made = f"SELECT *, {START} AS {TIME} FROM ({flow.text})"
+        text = made.replace(self._batches[stream].view, BATCH)
+        name = summary_name(stream, text)
+        self._summaries[name] = text
+        source = self._inputs.setdefault(("came", name, 0), Input(self._view("summary"), "came", name))
+        bind(select(self._session, made), source.view)
+        kept = tuple(column for column in flow.columns if column not in (OLDEST, NEWEST))
+        return Sql(f"SELECT {_names(kept)} FROM {source.view}", kept)
 
     def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]]) -> Sql:
         """Rows of the flow combined with those of the table that agree, by a join of Spark's own."""
@@ -255,8 +290,7 @@ class Compiler:
     def _renamed(self, scan: Scan, source: Input, more: dict[str, str]) -> Sql:
         if scan.kind == "stream":
             self._reads.setdefault(scan.name, set()).update(there for there, _ in scan.renamed)
-        items = {name: quoted(there) for there, name in scan.renamed} | more
-        return Sql(f"SELECT {listed(items) or 'NULL AS _none'} FROM {source.view}", tuple(items) or ("_none",))
+        return _selected(scan, source, more)
 
     def _input(self, kind: Literal["came", "left", "table"], name: str, ago: int = 0) -> Input:
         key = (kind, name, ago)
@@ -299,6 +333,11 @@ def _bundle(name: str, schema: pa.Schema) -> str:
         long = f"CAST({value} AS BIGINT)"
         low, high = f"coalesce(sum({long} & {MASK}L), 0L)", f"coalesce(sum(shiftright({long}, {BITS})), 0L)"
     return f"named_struct('_count', count({value}), '_low', {low}, '_high', {high})"
+
+
+def _selected(scan: Scan, source: Input, more: dict[str, str]) -> Sql:
+    items = {name: quoted(there) for there, name in scan.renamed} | more
+    return Sql(f"SELECT {listed(items) or 'NULL AS _none'} FROM {source.view}", tuple(items) or ("_none",))
 
 
 def _sent(cell: str, number: int, own: dict[str, str], every: Sequence[str], text: str) -> str:

@@ -1,0 +1,172 @@
+"""Shelving: rows of a batch become files, or sums of them do; what is late or has no usable time is put aside."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from anabranch.cells.base import FOREVER, TIME
+from anabranch.engine.inputs import StreamInput
+from anabranch.engine.manifest import StoredFile
+from anabranch.engine.store import (
+    ASIDE,
+    SEEN,
+    UNCONFIRMED,
+    WRITTEN_SQL,
+    AsideTask,
+    ShelveTask,
+    SumsTask,
+    now,
+    prefix_of,
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What queries want of the batches of a stream: columns of its rows, if rows at all, and texts of summaries."""
+
+    columns: tuple[str, ...]
+    rows: bool = True
+    summaries: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """What a batch became.
+
+    Parameters
+    ----------
+    rows, late, unusable
+        How many rows were in time, came late, or have no usable time.
+    newest
+        The largest time of those in time.
+    files
+        Their rows, if those were wanted.
+    sums
+        Summaries of them, by name.
+    aside
+        Files of the others.
+    """
+
+    rows: int
+    late: int
+    unusable: int
+    newest: int | None
+    files: tuple[StoredFile, ...]
+    sums: dict[str, tuple[StoredFile, ...]]
+    aside: tuple[str, ...]
+
+    @property
+    def all_files(self) -> list[StoredFile]:
+        """Of rows and of summaries."""
+        return [*self.files, *(file for files in self.sums.values() for file in files)]
+
+
+class Shelving:
+    """Writes batches of streams.
+
+    Parameters
+    ----------
+    folder
+        Of the checkpoint.
+    summed
+        The rows of a batch as a summary sums them up, given its name and text.
+    """
+
+    def __init__(self, folder: Path, summed: Callable[[str, str, DataFrame], DataFrame]) -> None:
+        self._folder = folder
+        self._summed = summed
+
+    def shelve(self, stream: StreamInput, batch: int, df: DataFrame, closed: int, wanted: Wanted) -> Shelved:
+        """Write a batch; rows before `closed` come too late.
+
+        Rows are almost always in time: whether all are is known only when they have been summed up. If not, that is
+        thrown away, and done again without the others.
+        """
+        latest, prefix = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8])
+        about = (stream.name, str(self._folder), prefix, closed, latest)
+        rows, usable = timed(stream, df), F.coalesce(F.col(TIME).between(closed, latest), F.lit(False))
+        with _read_once(df, wanted):
+            told = self._rows(rows, wanted.columns, ShelveTask(*about, stream.skew)) if wanted.rows else []
+            aside, seen = any(row["kind"] == ASIDE for row in told), told
+            sums: dict[str, tuple[StoredFile, ...]] = {}
+            for name, text in wanted.summaries:
+                task = SumsTask(name, str(self._folder), prefix)
+                seen = self._sums(text, rows.where(usable) if aside else rows, task)
+                if not aside and not _in_time(seen, closed, latest):
+                    self.delete([row["path"] for row in seen if row["path"]])
+                    aside, seen = True, self._sums(text, rows.where(usable), task)
+                sums[name] = _files(seen)
+            told += rows.where(~usable).mapInArrow(AsideTask(*about), WRITTEN_SQL).collect() if aside else []
+        kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
+        late, unusable = ([row for row in told if row["kind"] == kind] for kind in ("late", "unusable"))
+        newest = max((row["last"] for row in kept), default=None)
+        paths = tuple(row["path"] for row in (*late, *unusable))
+        return Shelved(_rows(kept), _rows(late), _rows(unusable), newest, _files(told), sums, paths)
+
+    def discard(self, shelved: Shelved) -> None:
+        """Delete what was written."""
+        self.delete([*(file.path for file in shelved.all_files), *(path + UNCONFIRMED for path in shelved.aside)])
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files of the checkpoint."""
+        for path in paths:
+            (self._folder / path).unlink()
+
+    def _rows(self, rows: DataFrame, columns: Sequence[str], task: ShelveTask) -> list[Row]:
+        needed = rows.select(*(F.col(f"`{name}`") for name in columns), TIME)
+        return needed.mapInArrow(task, WRITTEN_SQL).collect()
+
+    def _sums(self, text: str, rows: DataFrame, task: SumsTask) -> list[Row]:
+        return self._summed(task.name, text, _without_shuffle(rows)).mapInArrow(task, WRITTEN_SQL).collect()
+
+
+def timed(stream: StreamInput, df: DataFrame) -> DataFrame:
+    """The rows of a batch with their time in microseconds."""
+    return df.withColumn(TIME, F.unix_micros(F.col(f"`{stream.timestamp}`").cast("timestamp")))
+
+
+def latest_of(stream: StreamInput) -> int:
+    """Rows after this time cannot be believed."""
+    return FOREVER if stream.horizon is None else now() + stream.horizon
+
+
+@contextmanager
+def _read_once(df: DataFrame, wanted: Wanted) -> Iterator[None]:
+    """While a batch is written in several ways: all of them see the same rows."""
+    several = wanted.rows + len(wanted.summaries) > 1
+    if several:
+        df.persist()
+    try:
+        yield
+    finally:
+        if several:
+            df.unpersist()
+
+
+def _without_shuffle(rows: DataFrame) -> DataFrame:
+    """The rows; if they are in one part, Spark is told so, and will not shuffle them to sum them up."""
+    parts = rows._jdf.queryExecution().toRdd().getNumPartitions()
+    return rows.coalesce(1) if parts == 1 else rows
+
+
+def _in_time(seen: Sequence[Row], closed: int, latest: int) -> bool:
+    bounds = [row for row in seen if row["kind"] == SEEN]
+    inside = all(row["first"] >= closed and row["last"] <= latest for row in bounds)
+    return inside and not any(row["kind"] == ASIDE for row in seen)
+
+
+def _rows(told: Sequence[Row]) -> int:
+    return sum(row["rows"] for row in told)
+
+
+def _files(told: Sequence[Row]) -> tuple[StoredFile, ...]:
+    return tuple(
+        StoredFile(row["path"], row["rows"], row["first"], row["last"]) for row in told if row["kind"] == "kept"
+    )

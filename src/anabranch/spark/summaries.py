@@ -1,0 +1,27 @@
+"""Summaries: a stream that is summed up as it comes, where sums are all that its readers want to know.
+
+Where a window slides, rows that enter and leave it together count together. A summary is a text that turns the rows of
+a batch into such sums. They are put on the shelf instead of the rows, under a name of their own, and are far fewer.
+
+>>> stream_of("calls"), stream_of(summary_name("calls", "SELECT 1"))
+('calls', 'calls')
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+BATCH = "anabranch_batch"
+"""In the text of a summary, the rows of a batch."""
+OLDEST, NEWEST = "_oldest", "_newest"
+"""Columns of a summary: the first and last time of the rows."""
+
+
+def summary_name(stream: str, text: str) -> str:
+    """The name of what a text makes of a stream."""
+    return f"{stream}.{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def stream_of(shelf: str) -> str:
+    """The stream whose rows, or a summary of them, go by a name."""
+    return shelf.split(".")[0]
