@@ -18,7 +18,7 @@ from anabranch.engine.functions import Functions
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import OP, TS, WRITTEN_SQL, AnswerTask, ShelveTask, SliceTask
+from anabranch.engine.store import OP, TS, WRITTEN_SQL, AnswerTask, ShelveTask
 from anabranch.model.continuous import scans
 from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask, Reports
@@ -26,8 +26,6 @@ from anabranch.spark.grid import CELL, Grid, listed, quoted
 from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
 from anabranch.spark.session import own_session
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST
-
-SLICED_ROWS = 20_000
 
 
 class Answering:
@@ -167,18 +165,8 @@ class Answering:
         whole = [file for file in files if file.first >= start and file.last < end]
         part = [file for file in files if file not in whole]
         found = [self.stored(name, whole)] if whole else []
-        found += [self._sliced(name, part, start, end)] if part else []
+        found += [self.stored(name, part).where(_between(start, end))] if part else []
         return reduce(DataFrame.union, found)
-
-    def _sliced(self, name: str, files: Sequence[StoredFile], start: int, end: int) -> DataFrame:
-        """Rows of files that the tick takes in part.
-
-        Spark compiles a filter anew for the bounds of every tick: few rows are filtered faster by a worker.
-        """
-        stored = self.stored(name, files)
-        if sum(file.rows for file in files) > SLICED_ROWS:
-            return stored.where(f"{TIME} >= {start} AND {TIME} < {end}")
-        return stored.mapInArrow(SliceTask(start, end), stored.schema)
 
     def _bind(self, program: Program, rows: Callable[[Input], DataFrame]) -> None:
         for each in program.inputs:
@@ -212,6 +200,15 @@ class Answering:
         if name in self._summaries:
             return self._summaries[name]
         return StructType([*self._registry.streams[name].df.schema.fields, StructField(TIME, LongType())])
+
+
+def _between(start: int, end: int) -> str:
+    """SQL: a time from `start` on and before `end`.
+
+    Spark compiles a filter anew for numbers that it has not seen before, which takes longer than most ticks have; the
+    values of structs are no part of the code.
+    """
+    return f"struct({TIME}) >= struct({start}L) AND struct({TIME}) < struct({end}L)"
 
 
 def _told(query: ContinuousQuery, program: Program) -> str:

@@ -151,20 +151,6 @@ class SumsTask:
 
 
 @dataclass(frozen=True)
-class SliceTask:
-    """Rows of files that a tick takes in part: those from `start` on and before `until`."""
-
-    start: int
-    until: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows."""
-        for batch in batches:
-            times = batch.column(TIME)
-            yield batch.filter(pc.and_(pc.greater_equal(times, self.start), pc.less(times, self.until)))
-
-
-@dataclass(frozen=True)
 class AnswerTask:
     """Writes the rows of an answer into a file of its own per cell.
 
