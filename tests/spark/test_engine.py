@@ -736,17 +736,38 @@ def test_waiting_ends_when_time_is_up(spark: SparkSession) -> None:
     engine.stop()
 
 
-def test_a_source_whose_columns_change_says_so(feed: Feed, spark: SparkSession) -> None:
-    engine = ab.Engine(spark)
+@pytest.mark.parametrize("text", [BUSY, SMALL], ids=["over the shelf", "as they come"])
+def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended(
+    text: str, feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    other = Feed(spark, tmp_path / "other")
+    engine = ab.Engine(spark, tmp_path / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq")
-    query = engine.query(BUSY, "busy").start()
-    feed.add((0, 0, 1))
-    settled(query)
-    other = pa.table({"seq": [1], "ts": pa.array([moment(1)], pa.timestamp("us", "UTC")), "k": ["one"], "a": [1]})
-    pq.write_table(other, feed.folder / "other.parquet")
-    with pytest.raises(Exception, match=r"(?s)other\.parquet.*\bk\b|\bk\b.*other\.parquet"):
-        settled(query)
+    engine.stream("t", other.df, timestamp="ts", sequence="seq")
+    reads, apart = engine.query(text, "reads").start(), engine.query(text.replace(" s", " t"), "apart").start()
+    for each in (feed, other):
+        each.add((0, 0, 1), (1, 0, 2))
+    settled(reads, apart)
+    # The next file of one stream has other columns than the stream.
+    place = feed.folder / "next.parquet"
+    times = pa.array([moment(2)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"seq": [2], "ts": times, "k": ["one"], "a": [1]}), place.with_name("_next"))
+    os.utime(place.with_name("_next"), (1, 1))
+    place.with_name("_next").rename(place)
+    with pytest.raises(Exception, match=r"(?s)next\.parquet.*\bk\b|\bk\b.*next\.parquet"):
+        settled(reads)
+    assert reads.status == "failed"
+    other.add((2, 0, 3), (3, 1, 4))
+    settled(apart)
+    assert answered(apart.to_dataframe()) == wanted(other.oracle(), text, 3 if text == BUSY else 100)
+
+    feed.rows.append((2, BEGIN + 2 * SECOND, 1, 1))
+    pq.write_table(pa.table({"seq": [2], "ts": times, "k": [1], "a": [1]}, ARROW), place)
+    reads.start()
+    feed.add((3, 0, 3), (4, 1, 4))
+    settled(reads, apart)
     engine.stop()
+    assert answered(reads.to_dataframe()) == wanted(feed.oracle(), text, 4 if text == BUSY else 100)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Queries come and go between ticks; see `loop.py` for what runs when, and `ticks.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import tempfile
@@ -25,6 +26,7 @@ from anabranch.engine import sysstream
 from anabranch.engine.answering import Answering
 from anabranch.engine.answers import Answers
 from anabranch.engine.durations import duration
+from anabranch.engine.failures import plain
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import RECORDS, Intake
 from anabranch.engine.lock import CheckpointLock
@@ -42,6 +44,7 @@ from anabranch.spark.filter import Filter
 from anabranch.spark.summaries import stream_of
 
 MOST_PUBLISHED = 10_000
+log = logging.getLogger("anabranch")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -99,6 +102,7 @@ class Engine:
             self._intake,
             lambda stream: self._runner.waits(self._manifest, stream),
             self._tick,
+            self._lost,
         )
 
     # -- registering
@@ -304,6 +308,9 @@ class Engine:
             query.status = "running"
         offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
         self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
+        for offer in offers:
+            if offer.error is not None:
+                raise offer.error
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
         for query in registry.queries.values():
@@ -389,6 +396,13 @@ class Engine:
             offer.done.set()
         for query in list(self._registry.queries.values()):
             self._answers.deliver(query, manifest.tick)
+
+    def _lost(self, stream: str, error: BaseException) -> None:
+        """A stream cannot go on: queries that read it stand still, others do not notice."""
+        for query in self._registry.queries.values():
+            if stream in scans(query.query.plan, "stream") and query.status in ("running", "paused"):
+                query.error, query.status = query.error or plain(error), "failed"
+                log.error("query %s stands still, as its stream %s cannot go on: %s", query.name, stream, query.error)
 
     def _introspection(self) -> list[Offer]:
         """What earlier ticks have published, if some query wants to know."""

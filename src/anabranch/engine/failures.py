@@ -1,4 +1,4 @@
-"""What went wrong in a worker, without the traces of all that it went through."""
+"""What went wrong: in a worker, without the traces of all that it went through; for one stream, or for all."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def plain(error: BaseException) -> BaseException:
     errors.AnabranchError.__init__(made, what, hint=hint or None)  # type: ignore[arg-type]
     made.__cause__ = error
     return made
+
+
+def concerns_all(error: BaseException) -> bool:
+    """Whether nobody can go on, as on a full disk; else only those who read what cannot be read."""
+    return isinstance(plain(error), errors.ResourceError | OSError)

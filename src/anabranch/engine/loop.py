@@ -19,14 +19,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anabranch.engine.failures import plain
+from anabranch.engine.failures import concerns_all, plain
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import Intake
 from anabranch.engine.ticks import Offer
-from anabranch.errors import InternalError
+from anabranch.errors import InternalError, QueryError
 
 GATHERING_SECONDS = 0.02
-WATCH_SECONDS = 0.2
+WATCH_SECONDS, LOOK_SECONDS = 0.2, 1.0
 WORTH_A_TICK = 8
 """Batches that a tick takes at once while streams catch up."""
 ENOUGH_ROWS = 1_000_000
@@ -52,6 +52,8 @@ class Loop:
         Whether the rows of a stream have to be put on the shelf.
     tick
         Runs one tick, given offers and which streams are idle.
+    lost
+        Called when a stream cannot go on.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Loop:
         intake: Intake,
         waits: Callable[[StreamInput], bool],
         tick: Callable[[Sequence[Offer], Mapping[str, bool]], None],
+        lost: Callable[[str, BaseException], None],
     ) -> None:
         self._folder = folder
         self._streams = streams
         self._intake = intake
         self._waits = waits
         self._tick = tick
+        self._lost = lost
         self._changed = threading.Condition()
         self._offers: list[Offer] = []
         self._heard: dict[str, float] = {}
@@ -127,7 +131,7 @@ class Loop:
         """Wait until everything is answered that streams have by now; False if it took too long."""
         deadline = None if timeout is None else time.monotonic() + timeout
         for name in names:
-            if name in self._sources and not self._drained(self._sources[name], deadline):
+            if name in self._sources and not self._drained(name, self._sources[name], deadline):
                 return False
         with self._changed:
             self._awaited += 1
@@ -138,21 +142,19 @@ class Loop:
             finally:
                 self._awaited -= 1
 
-    def _drained(self, source: StreamingQuery, deadline: float | None) -> bool:
+    def _drained(self, name: str, source: StreamingQuery, deadline: float | None) -> bool:
         """Wait until a stream has no more to give; Spark's own call would wait for ever."""
-        failed: list[StreamingQueryException] = []
 
         def wait() -> None:
             try:
                 source.processAllAvailable()
-            except StreamingQueryException as error:
-                failed.append(error)
+            except StreamingQueryException:
+                _ended(source)
+                self._look_after(name, source)
 
         thread = threading.Thread(target=wait, name="anabranch-await", daemon=True)
         thread.start()
         thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        if failed:
-            raise self.failure or failed[0] from None
         return not thread.is_alive()
 
     # -- streams
@@ -189,17 +191,26 @@ class Loop:
             self._intake.take(stream, batch, df)
         except BaseException as error:
             with self._changed:
-                self.failure = plain(error)
+                self.failure = plain(error) if concerns_all(error) else self.failure
                 self._changed.notify_all()
             raise
         with self._changed:
             self._heard[stream.name] = time.monotonic()
             self._changed.notify_all()
 
+    def _look_after(self, name: str, source: StreamingQuery) -> None:
+        """A stream that has ended by itself cannot go on; it can be started again."""
+        if not source.isActive and self._sources.get(name) is source:
+            del self._sources[name]
+            error = source.exception()
+            self._lost(name, error or QueryError(f"stream {name!r} was stopped", hint="start the query again"))
+
     # -- the thread
 
     def _run(self) -> None:
         while True:
+            for name, source in list(self._sources.items()):
+                self._look_after(name, source)
             with self._changed:
                 self._changed.wait_for(self._something, timeout=self._patience())
                 if self._stopping:
@@ -250,9 +261,9 @@ class Loop:
         there = self._wanted or bool(self._offers) or self._intake.waiting() > 0
         return self._stopping or (self.failure is None and there)
 
-    def _patience(self) -> float | None:
+    def _patience(self) -> float:
         watched = self.failure is None and any(stream.idle for stream in list(self._streams.values()))
-        return WATCH_SECONDS if watched else None
+        return WATCH_SECONDS if watched else LOOK_SECONDS
 
     def _idle(self) -> dict[str, bool]:
         moment = time.monotonic()
@@ -261,3 +272,11 @@ class Loop:
             for name, stream in list(self._streams.items())
             if stream.idle is not None
         }
+
+
+def _ended(source: StreamingQuery) -> None:
+    """Wait for the end of a stream that has failed."""
+    try:
+        source.awaitTermination()
+    except StreamingQueryException:
+        return

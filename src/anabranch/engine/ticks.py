@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.answering import Answering
-from anabranch.engine.failures import plain
+from anabranch.engine.failures import concerns_all, plain
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.intake import Intake
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
@@ -121,7 +121,7 @@ class TickRunner:
         prefix = prefix_of(new.tick, uuid.uuid4().hex[:8])
         passing = [offer for offer in offers if not self.waits(new, offer.stream)]
         for offer in (each for each in offers if each not in passing):
-            self._intake.take(offer.stream, offer.batch, offer.df)
+            self._take(offer)
         with self._intake.standing_still():
             self._intake.merge(new)
             advances = self._due(new, idle, until)
@@ -155,6 +155,16 @@ class TickRunner:
         times = self._spark.read.parquet(*(str(self._folder / file.path) for file in files)).select(TIME)
         inner = times.approxQuantile(TIME, [n / pieces for n in range(1, pieces)], 0.1 / pieces)
         return [*sorted({int(each) for each in inner}), max(ends)]
+
+    def _take(self, offer: Offer) -> bool:
+        """Put a batch on the shelf; if it cannot be read, its stream is told, and others go on."""
+        try:
+            self._intake.take(offer.stream, offer.batch, offer.df)
+        except Exception as error:
+            if concerns_all(error):
+                raise
+            offer.error = plain(error)
+        return offer.error is None
 
     # -- queries with state
 
@@ -249,7 +259,8 @@ class TickRunner:
                 last = _last(rows[name], latest_of(offer.stream)) if bounded else answered.last
                 self._book(manifest, offer, replace(answered, last=last))
                 continue
-            self._intake.take(offer.stream, offer.batch, offer.df)
+            if not self._take(offer):
+                continue
             self._intake.merge(manifest, name)
             for query in [] if in_time else told:
                 self._discard(manifest, query, prefix)
