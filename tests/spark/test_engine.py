@@ -672,7 +672,9 @@ def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, t
     state = tmp_path / "state"
     feed.add((0.5, 0, 1), (3, 1, 2), (2, 1, None), (4, 0, 3))
     feed.add((6, 1, 5), (8, 0, 7))
-    engine_on(state, *SLID).stop()
+    engine = engine_on(state, *SLID)
+    engine.stop()
+    assert engine.queries["by_key"].explain().endswith("summed up as rows come: s")
     assert not list((state / "kept" / "s").glob("*")), "nobody reads the rows themselves"
     # Another engine does not know one of the queries: its sums are kept for it until it comes back.
     feed.add((5, 1, 100), (12, 1, 1), (8.5, 0, 1))
@@ -699,6 +701,20 @@ def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, t
         engine.drop(name)
     engine.drop("s")
     assert not list((state / "kept").glob("s*/*"))
+
+
+def test_a_query_begins_after_what_others_have_answered_without_the_shelf(feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="5 seconds")
+    small = engine.query(SMALL, "small").start()
+    feed.add((0, 0, 1), (8, 0, 2), (10, 0, 3))
+    settled(small)
+    busy = engine.query(BUSY, "busy").start()
+    feed.add((7, 0, 1), (12, 0, 4), (30, 1, 1))
+    settled(small, busy)
+    engine.stop()
+    assert answered(busy.to_dataframe()) == wanted(feed.oracle(lambda row: row[1] > BEGIN + 10 * SECOND), BUSY, 25)
+    assert answered(small.to_dataframe()) == wanted(feed.oracle(), SMALL, 100)
 
 
 def test_small_files_are_merged_and_nobody_notices(

@@ -125,7 +125,7 @@ class Totals:
         exact = pa.types.is_decimal(kind) or pa.types.is_integer(kind)
         self._kind = kind if exact and not squares else pa.float64()
         self._counts: Rows = np.zeros(0, np.int64)
-        self._odd: Rows = np.zeros((3, 0), np.int64)
+        self._odd: Rows = np.zeros((3 if sums and pa.types.is_floating(self._kind) else 0, 0), np.int64)
         fixed = 5 if pa.types.is_decimal(self._kind) else 3 if pa.types.is_integer(self._kind) else 0
         self._sums = {"sums": ExactSums(fixed)} if sums else {}
         if squares:

@@ -77,6 +77,7 @@ class Loop:
         self._idled: dict[str, bool] = {}
         self._wanted = self._busy = self._stopping = False
         self._awaited = 0
+        self._inside: set[str] = set()  # streams in the middle of a batch
         self._thread: threading.Thread | None = None
         self._sources: dict[str, StreamingQuery] = {}
         self.failure: BaseException | None = None
@@ -104,8 +105,9 @@ class Loop:
         """Stop all streams but these."""
         for name in [name for name in self._sources if name not in needed]:
             source = self._sources.pop(name)
-            while source.isActive and source.status["isTriggerActive"] and source.status["isDataAvailable"]:
-                time.sleep(0.01)  # in the middle of a batch; Spark has no call that waits for its end
+            with self._changed:
+                if threading.current_thread() is not self._thread:
+                    self._changed.wait_for(lambda: name not in self._inside)  # noqa: B023
             source.stop()
 
     def stop(self) -> None:
@@ -170,6 +172,16 @@ class Loop:
         """Called by Spark for every batch."""
         if batch <= self._intake.last(stream.name):
             return
+        with self._changed:
+            self._inside.add(stream.name)
+        try:
+            self._bring(stream, df, batch)
+        finally:
+            with self._changed:
+                self._inside.discard(stream.name)
+                self._changed.notify_all()
+
+    def _bring(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
         with self._changed:
             self._heard[stream.name] = time.monotonic()
             self._changed.wait_for(lambda: self.failure or self._intake.waiting(stream.name) < MOST_WAITING)

@@ -13,6 +13,7 @@ from anabranch.engine.store import OP
 from anabranch.errors import QueryError
 from anabranch.model.continuous import Query
 from anabranch.spark.filter import Filter
+from anabranch.spark.summaries import stream_of
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
@@ -102,8 +103,9 @@ class ContinuousQuery:
         return self._engine._filters(self.query)
 
     def explain(self) -> str:
-        """The plan, as text."""
-        return render(self.query.plan)
+        """The plan, as text, and which streams are summed up as their rows come."""
+        streams = sorted({stream_of(name) for name in self.summaries})
+        return render(self.query.plan) + (f"\nsummed up as rows come: {', '.join(streams)}" if streams else "")
 
     def _check(self, wanted: str) -> None:
         if self.status != wanted:
