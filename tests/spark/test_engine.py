@@ -679,6 +679,10 @@ def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, t
     # Another engine does not know one of the queries: its sums are kept for it until it comes back.
     feed.add((5, 1, 100), (12, 1, 1), (8.5, 0, 1))
     feed.add((None, 1, 100))
+    last = pa.array([2**63 - 1], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"seq": [0], "ts": last, "k": [0], "a": [101]}, ARROW), feed.folder / "_last")
+    os.utime(feed.folder / "_last", (1, 1))
+    (feed.folder / "_last").rename(feed.folder / "last.parquet")
     engine_on(state, "by_key", "shown").stop()
     feed.add((21, 1, 1), (33, 0, 1))
     engine = engine_on(state, *SLID)
@@ -695,7 +699,7 @@ def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, t
     later = feed.oracle(lambda row: row[0] >= 12)
     assert answered(rows.to_dataframe()) == wanted(later, rows.text, 48)
     assert [row["a"] for row in engine.late("s").collect()] == [100]
-    assert [row["a"] for row in engine.unusable("s").collect()] == [100]
+    assert sorted(row["a"] for row in engine.unusable("s").select("a").collect()) == [100, 101]
     assert len(list((state / "kept").glob("s.*"))) == len(SLID)
     for name in [*SLID, "late"]:
         engine.drop(name)

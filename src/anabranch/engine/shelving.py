@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from anabranch.cells.base import FOREVER, TIME
+from anabranch.engine.failures import concerns_all
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import StoredFile
 from anabranch.engine.store import (
@@ -87,7 +88,7 @@ class Shelving:
         """Write a batch; rows before `closed` come too late.
 
         Rows are almost always in time: whether all are is known only when they have been summed up. If not, that is
-        thrown away, and done again without the others.
+        done again without the others.
         """
         latest, prefix = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8])
         about = (stream.name, str(self._folder), prefix, closed, latest)
@@ -98,10 +99,9 @@ class Shelving:
             sums: dict[str, tuple[StoredFile, ...]] = {}
             for name, text in wanted.summaries:
                 task = SumsTask(name, str(self._folder), prefix)
-                seen = self._sums(text, rows.where(usable) if aside else rows, task)
-                if not aside and not _in_time(seen, closed, latest):
-                    self.delete([row["path"] for row in seen if row["path"]])
-                    aside, seen = True, self._sums(text, rows.where(usable), task)
+                found = None if aside else self._sums_in_time(text, rows, task, closed, latest)
+                aside = found is None
+                seen = self._sums(text, rows.where(usable), task) if found is None else found
                 sums[name] = _files(seen)
             told += rows.where(~usable).mapInArrow(AsideTask(*about), WRITTEN_SQL).collect() if aside else []
         kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
@@ -122,6 +122,19 @@ class Shelving:
     def _rows(self, rows: DataFrame, columns: Sequence[str], task: ShelveTask) -> list[Row]:
         needed = rows.select(*(F.col(f"`{name}`") for name in columns), TIME)
         return needed.mapInArrow(task, WRITTEN_SQL).collect()
+
+    def _sums_in_time(self, text: str, rows: DataFrame, task: SumsTask, closed: int, latest: int) -> list[Row] | None:
+        """Sums of all rows; None if some of them are not in time."""
+        try:
+            seen = self._sums(text, rows, task)
+        except Exception as error:
+            if concerns_all(error):
+                raise
+            return None  # some times cannot even be computed with; whatever else it is, it will be raised again
+        if _in_time(seen, closed, latest):
+            return seen
+        self.delete([row["path"] for row in seen if row["path"]])
+        return None
 
     def _sums(self, text: str, rows: DataFrame, task: SumsTask) -> list[Row]:
         return self._summed(task.name, text, _without_shuffle(rows)).mapInArrow(task, WRITTEN_SQL).collect()
