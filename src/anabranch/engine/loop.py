@@ -212,10 +212,11 @@ class Loop:
 
     def _look_after(self, name: str, source: StreamingQuery) -> None:
         """A stream that has ended by itself cannot go on; it can be started again."""
-        if not source.isActive and self._sources.get(name) is source:
-            del self._sources[name]
-            error = source.exception()
-            self._lost(name, error or QueryError(f"stream {name!r} was stopped", hint="start the query again"))
+        with self._changed:  # whoever does not find it among the sources any more finds its readers failed
+            if not source.isActive and self._sources.get(name) is source:
+                del self._sources[name]
+                error = source.exception()
+                self._lost(name, error or QueryError(f"stream {name!r} was stopped", hint="start the query again"))
 
     # -- the thread
 
