@@ -143,7 +143,7 @@ def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         "ours": ours(spark, text, lambda df: df.select(*wanted)),
         "plain again": plain(spark, made, lambda df: df.select(*wanted)),
     }
-    found = contest(contenders, given, folder, 2 if quick else 5)
+    found = contest(contenders, given, folder, 1 if quick else 5)
     return [
         at_least(
             "filter and projection: rows/s of ours / plain Spark",
@@ -159,7 +159,7 @@ def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Counts and sums by key over the last 10 minutes, every minute."""
-    files = 8 if quick else 24
+    files = 6 if quick else 24
     small = _sliding(spark, folder, feed(folder, "long", files, SMALL_BATCH, files * 300), 1 if quick else 5)
     told = "sliding count and sum: rows/s of ours / Spark's windows"
     found = [
@@ -201,7 +201,7 @@ def _sliding(spark: SparkSession, folder: Path, given: Feed, rounds: int) -> Rac
 
 def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The same rows and the same changes per row, over a window 16 times as long: answers differ, as they have to."""
-    files = 8 if quick else 24
+    files = 6 if quick else 24
     given = feed(folder, "grow", files, 60_000, files * 120)
     text = "Select k, Count(*) As n, Sum(a) As total From s [Range {} Seconds] Group By k"
     contenders: dict[str, Contender] = {
