@@ -6,6 +6,8 @@ import io
 import itertools
 import json
 import os
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -847,6 +849,41 @@ def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed:
     engine.stream("s", feed.df, timestamp="ts")
     with pytest.raises(QueryError, match="stream 's' has no end"):
         engine.run_batch()
+
+
+STOPS_WITHIN_A_BATCH = """
+import sys, threading
+import anabranch as ab
+
+folder = sys.argv[1]
+spark = ab.local_session("stopping", cores=2)
+for n in range(12):
+    rows = spark.range(20_000).selectExpr(f"timestamp_micros({n} * 20000 + id) AS ts", "id % 10 AS k")
+    rows.coalesce(1).write.mode("append").parquet(f"{folder}/in")
+source = spark.readStream.schema("ts timestamp, k long").option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
+engine = ab.Engine(spark, f"{folder}/state")
+engine.stream("s", source, timestamp="ts")
+query = engine.query("Select k, Count(*) As n From s [Range 1 Second] Group By k", "q")
+stopped = threading.Event()
+
+def sink(answer, tick):
+    while spark.streams.active and not spark.streams.active[0].status["isTriggerActive"]:
+        pass
+    query.stop()
+    stopped.set()
+
+query.start(sink=sink)
+assert stopped.wait(120)
+engine.stop()
+"""
+
+
+def test_a_busy_stream_stops_without_a_cry(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STOPS_WITHIN_A_BATCH, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "Exception in thread" not in run.stderr
+    assert "StackOverflowError" not in run.stderr
 
 
 # -- scripts

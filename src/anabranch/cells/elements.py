@@ -273,6 +273,7 @@ def _items(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @lru_cache(maxsize=1024)
 def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
+    """Arrow has no list of the types that it compares: it is asked."""
     try:
         pc.equal(pa.array([], left), pa.array([], right))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
@@ -282,6 +283,7 @@ def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _has_order(kind: pa.DataType) -> bool:
+    """Arrow has no list of the types that it sorts: it is asked."""
     try:
         pc.sort_indices(pa.table({"_": pa.array([], kind)}), sort_keys=[("_", "ascending")])
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):

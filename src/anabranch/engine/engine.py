@@ -421,7 +421,7 @@ class Engine:
         print_ = self._fingerprint(query)
         known = self._manifest.queries.get(query.name)
         if known is not None:
-            if known.fingerprint != print_:
+            if known.fingerprint != print_ or known.summaries != handle.summaries:
                 raise QueryError(
                     f"the checkpoint holds another query, or other inputs, under the name {query.name!r}",
                     hint="drop it first, give this one another name, or start with a new folder",

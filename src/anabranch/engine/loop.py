@@ -35,6 +35,8 @@ PATIENCE = 0.1
 """A tick waits for more to come for so long at most, as a share of how far streams are behind the clock."""
 MOST_WAITING = 2 * WORTH_A_TICK
 """Batches of a stream that may wait for a tick before the stream does."""
+INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling o0.stop.\n: java.lang.InterruptedException"
+"""The words by which Spark knows that a batch was interrupted on purpose."""
 
 
 class Loop:
@@ -78,6 +80,7 @@ class Loop:
         self._wanted = self._busy = self._stopping = False
         self._awaited = 0
         self._inside: set[str] = set()  # streams in the middle of a batch
+        self._ending: set[str] = set()  # streams that are being stopped
         self._thread: threading.Thread | None = None
         self._sources: dict[str, StreamingQuery] = {}
         self.failure: BaseException | None = None
@@ -108,7 +111,11 @@ class Loop:
             with self._changed:
                 if threading.current_thread() is not self._thread:
                     self._changed.wait_for(lambda: name not in self._inside)  # noqa: B023
-            source.stop()
+                self._ending.add(name)
+            try:
+                source.stop()
+            finally:
+                self._ending.discard(name)
 
     def stop(self) -> None:
         """Stop all streams, and the thread after the tick that it is in."""
@@ -169,13 +176,21 @@ class Loop:
         return writer.option("checkpointLocation", str(kept)).start()
 
     def _offer(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
-        """Called by Spark for every batch."""
+        """Called by Spark for every batch.
+
+        One that is interrupted says so in few words: in the traces of what it was doing Spark looks for them with a
+        pattern that can exhaust its stack.
+        """
         if batch <= self._intake.last(stream.name):
             return
         with self._changed:
             self._inside.add(stream.name)
         try:
             self._bring(stream, df, batch)
+        except BaseException:
+            if stream.name in self._ending:
+                raise RuntimeError(INTERRUPTED) from None
+            raise
         finally:
             with self._changed:
                 self._inside.discard(stream.name)
@@ -203,7 +218,8 @@ class Loop:
             self._intake.take(stream, batch, df)
         except BaseException as error:
             with self._changed:
-                self.failure = plain(error) if concerns_all(error) else self.failure
+                if concerns_all(error):
+                    self.failure = plain(error)
                 self._changed.notify_all()
             raise
         with self._changed:
