@@ -27,6 +27,7 @@ import anabranch as ab
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import merging, ticks
 from anabranch.errors import AnabranchError, QueryError
+from anabranch.spark.session import LOCAL_FILES
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
 from cql.streams import SECOND, Relation, Row, Stream
@@ -849,6 +850,38 @@ def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed:
     engine.stream("s", feed.df, timestamp="ts")
     with pytest.raises(QueryError, match="stream 's' has no end"):
         engine.run_batch()
+
+
+def test_streams_of_this_moment_go_in_step_with_ticks(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of this moment wait for their tick, beside others that are far behind."""
+    feeds = {name: Feed(spark, tmp_path / name) for name in ("s", "late")}
+    engine = ab.Engine(spark, tmp_path / "state")
+    for name, each in feeds.items():
+        engine.stream(name, each.df, timestamp="ts", sequence="seq")
+    texts = {name: f"Select k, Count(*) As n From {name} [Range 1 Minute] Group By k" for name in feeds}
+    queries = {name: engine.query(text, name).start() for name, text in texts.items()}
+    for number in range(6):
+        feeds["s"].add((round(time.time() - BEGIN / SECOND, 3), number % 2, 1))
+        feeds["late"].add((number, number % 2, 1))
+    settled(*queries.values())
+    for name, each in feeds.items():
+        last = (each.rows[-1][1] - BEGIN) / SECOND
+        oracle = Oracle([Stream(name, (("k", "bigint"), ("a", "bigint")), tuple(each.rows))])
+        assert answered(queries[name].to_dataframe()) == wanted(oracle, texts[name], last)
+    engine.stop()
+
+
+def test_logs_of_streams_have_no_checksum_files(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    engine = ab.Engine(spark, tmp_path / "state")
+    engine.stream("s", feed.df, timestamp="ts")
+    feed.add((0, 0, 1), (1, 0, 1))
+    query = engine.query("Select k, Count(*) As n From s [Range 1 Minute] Group By k", "q").start()
+    settled(query)
+    engine.stop()
+    logs = tmp_path / "state" / "sources" / "s" / "offsets"
+    assert (logs / "0").exists()
+    assert not list(logs.glob("*.crc"))
+    assert spark.conf.get(LOCAL_FILES, None) is None
 
 
 STOPS_WITHIN_A_BATCH = """

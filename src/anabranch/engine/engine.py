@@ -394,6 +394,7 @@ class Engine:
         del self._published[:-MOST_PUBLISHED]
         for offer in offers:
             offer.done.set()
+        self._loop.committed()
         for query in list(self._registry.queries.values()):
             self._answers.deliver(query, manifest.tick)
 

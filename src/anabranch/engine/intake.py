@@ -160,10 +160,11 @@ class Intake:
         with self._lock:
             return sum(file.rows for taken in self._waiting for file in taken.what.all_files)
 
-    def seconds_behind(self) -> float:
-        """How far rows that no tick has got to are behind the clock."""
+    def seconds_behind(self, stream: str | None = None) -> float:
+        """How far rows, of one stream or of all, that no tick has got to are behind the clock."""
         with self._lock:
-            newest = [taken.what.newest for taken in self._waiting if taken.what.newest is not None]
+            waiting = [taken.what.newest for taken in self._waiting if stream in (None, taken.stream)]
+            newest = [time for time in waiting if time is not None]
             return max(0.0, (now() - max(newest)) / 1e6) if newest else 0.0
 
     def unsettled(self, stream: str) -> bool:

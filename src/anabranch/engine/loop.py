@@ -1,8 +1,9 @@
 """The loop: a thread that runs a tick whenever there is something to do, and the streams that give it something.
 
-Each stream is a Structured Streaming query of its own. Its batches go to the intake, which commits them, and the stream
-goes on; a tick takes what is there. Only where all readers of a stream answer rows as they are, a batch is offered to
-the next tick and its stream waits for it.
+Each stream is a Structured Streaming query of its own. Its batches go to the intake, which commits them; a tick takes
+what is there. A stream that is far behind goes on at once, beside the tick. One that is up to date waits for the tick:
+beside it the next batch would slow it down, and hold fewer rows. Only where all readers of a stream answer rows as they
+are, a batch is offered to the next tick instead.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import Intake
 from anabranch.engine.ticks import Offer
 from anabranch.errors import InternalError, QueryError
+from anabranch.spark.session import without_checksum_files
 
 GATHERING_SECONDS = 0.02
 WATCH_SECONDS, LOOK_SECONDS = 0.2, 1.0
@@ -31,6 +33,7 @@ WORTH_A_TICK = 8
 """Batches that a tick takes at once while streams catch up."""
 ENOUGH_ROWS = 1_000_000
 CATCHING_UP_SECONDS = 3.0
+FAR_BEHIND_SECONDS = 5.0
 PATIENCE = 0.1
 """A tick waits for more to come for so long at most, as a share of how far streams are behind the clock."""
 MOST_WAITING = 2 * WORTH_A_TICK
@@ -80,6 +83,7 @@ class Loop:
         self._wanted = self._busy = self._stopping = False
         self._awaited = 0
         self._inside: set[str] = set()  # streams in the middle of a batch
+        self._resting: set[str] = set()  # streams whose batch waits for a tick
         self._ending: set[str] = set()  # streams that are being stopped
         self._thread: threading.Thread | None = None
         self._sources: dict[str, StreamingQuery] = {}
@@ -102,6 +106,11 @@ class Loop:
         with self._changed:
             change()
             self._wanted = True
+            self._changed.notify_all()
+
+    def committed(self) -> None:
+        """Streams whose batches the tick has taken may go on, while it is told to sinks."""
+        with self._changed:
             self._changed.notify_all()
 
     def keep(self, needed: set[str]) -> None:
@@ -173,7 +182,8 @@ class Loop:
         if (kept / "offsets").exists() and not (kept / "offsets" / "0").exists():
             shutil.rmtree(kept)  # a first batch that was never written down, as on a full disk: Spark would refuse it
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
-        return writer.option("checkpointLocation", str(kept)).start()
+        with without_checksum_files(stream.df.sparkSession):
+            return writer.option("checkpointLocation", str(kept)).start()
 
     def _offer(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
         """Called by Spark for every batch.
@@ -208,6 +218,7 @@ class Loop:
                 self._changed.notify_all()
         if offer is None:
             self._take(stream, df, batch)
+            self._rest(stream.name)
             return
         offer.done.wait()
         if offer.error is not None:
@@ -225,6 +236,15 @@ class Loop:
         with self._changed:
             self._heard[stream.name] = time.monotonic()
             self._changed.notify_all()
+
+    def _rest(self, stream: str) -> None:
+        """Wait until a tick has taken what the stream has brought, unless there is much more to bring."""
+        with self._changed:
+            if self._intake.seconds_behind(stream) < FAR_BEHIND_SECONDS:
+                self._resting.add(stream)
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._stopping or self.failure or not self._intake.waiting(stream))
+                self._resting.discard(stream)
 
     def _look_after(self, name: str, source: StreamingQuery) -> None:
         """A stream that has ended by itself cannot go on; it can be started again."""
@@ -278,6 +298,7 @@ class Loop:
 
     def _enough(self) -> bool:
         hurry = self._stopping or self._wanted or self._awaited > 0 or bool(self._offers)
+        hurry = hurry or (bool(self._resting) and self._inside <= self._resting)  # nobody brings anything more
         return hurry or self._intake.waiting() >= WORTH_A_TICK or self._intake.waiting_rows() >= ENOUGH_ROWS
 
     def _release(self, error: BaseException) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 DRIVER_MEMORY_MEBIBYTES = 2048
 ARROW_ROWS = 65_536
+LOCAL_FILES = "fs.AbstractFileSystem.file.impl"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -64,6 +67,23 @@ def own_session(spark: SparkSession, partitions: int) -> SparkSession:
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_ROWS))
     return session
+
+
+@contextmanager
+def without_checksum_files(spark: SparkSession) -> Iterator[None]:
+    """Streams that are started here write their logs on a local disk without a file of checksums beside each.
+
+    Hadoop calls a command of the system for every file that it makes: half of what Spark needs between two batches.
+    Settings of the user are left as they are.
+    """
+    given = spark.conf.get(LOCAL_FILES, None)
+    if given is None:
+        spark.conf.set(LOCAL_FILES, "org.apache.hadoop.fs.local.RawLocalFs")
+    try:
+        yield
+    finally:
+        if given is None:
+            spark.conf.unset(LOCAL_FILES)
 
 
 def _settings(cores: int, config: dict[str, object]) -> dict[str, str]:
