@@ -159,13 +159,17 @@ class Filter:
         def run(batch: DataFrame, batch_id: int) -> None:
             _require_classic(batch)
             self._applied = batch
+            self._learn()  # Spark may tell of the last pass only after its sink has returned
             sink(self._through(batch, counted=True, batch_id=batch_id), batch_id)
-            for order in self._native.values():
-                for event in order.learn():
-                    self._ledger.note(event)
+            self._learn()
             self._ledger.save()
 
         return run
+
+    def _learn(self) -> None:
+        for order in self._native.values():
+            for event in order.learn():
+                self._ledger.note(event)
 
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""

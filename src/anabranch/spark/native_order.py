@@ -110,9 +110,8 @@ class NativeOrder:
         return self._routes.states()
 
     def learn(self) -> Iterator[Event]:
-        """Take in the profile of the last micro-batch, if its pass has finished."""
+        """Take in the profile of the last micro-batch, once Spark has told that its pass is finished."""
         if self._pending is None or not self._pending._jo.future().isCompleted():  # type: ignore[union-attr]
-            self._pending = None
             return
         seen = self._pending.get
         self._pending = None
