@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,14 +87,16 @@ def fold(average: Floats, groups: Rows, values: Floats, *, alpha: float = ALPHA,
     >>> fold(np.array([0.5, 0.5]), np.array([0, 1, 0]), np.array([1.0, 0.0, 0.0])).round(5)
     array([0.49875, 0.475  ])
     """
-    weight = np.ones(len(groups)) if times is None else np.asarray(times, dtype=np.float64)
-    totals = np.bincount(groups, weight, len(average))
+    totals = np.bincount(groups, times, len(average))
     by_group = np.argsort(groups.astype(np.min_scalar_type(len(average))), kind="stable")  # short keys sort faster
-    before = np.empty(len(groups))
-    ended = np.cumsum(totals)
-    before[by_group] = np.cumsum(weight[by_group])
-    later = ended[groups] - before
-    share = (1.0 - alpha**weight) * alpha**later
+    ranks: NDArray[Any] = np.arange(1, len(groups) + 1) if times is None else times[by_group].cumsum()
+    before = np.empty_like(ranks)
+    before[by_group] = ranks
+    later = totals.cumsum()[groups] - before
+    if times is None:
+        powers = alpha ** np.arange(totals.max(initial=0) + 1)  # few: a power takes longer than a look-up
+        return average * powers[totals] + np.bincount(groups, (1.0 - alpha) * powers[later] * values, len(average))
+    share = (1.0 - alpha**times) * alpha**later
     return average * alpha**totals + np.bincount(groups, share * values, len(average))
 
 
