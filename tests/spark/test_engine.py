@@ -859,7 +859,7 @@ def test_streams_of_this_moment_go_in_step_with_ticks(spark: SparkSession, tmp_p
     for name, each in feeds.items():
         engine.stream(name, each.df, timestamp="ts", sequence="seq")
     texts = {name: f"Select k, Count(*) As n From {name} [Range 1 Minute] Group By k" for name in feeds}
-    queries = {name: engine.query(text, f"of_{name}").start() for name, text in texts.items()}
+    queries = {name: engine.query(text, name).start() for name, text in texts.items()}
     for number in range(6):
         feeds["s"].add((round(time.time() - BEGIN / SECOND, 3), number % 2, 1))
         feeds["late"].add((number, number % 2, 1))

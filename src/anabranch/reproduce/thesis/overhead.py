@@ -9,8 +9,7 @@ Run-time overhead -> profiling evaluations, weighted by their cost; what is not 
 Differs from the paper
 ----------------------
 The drop-profiling probability of figure 4.17 is not given: Table 4.1's is used, and 0.05 is shown next to it. Nor is
-said which filters are expensive: here one of each group. LocalSwaps finds the best order then, and also if the groups
-written last are expensive; where it misses it, as in the paper, those written first are.
+said which filters are expensive: here one of each group.
 """
 
 from __future__ import annotations
@@ -52,24 +51,19 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
     plan = QUICK if quick else Plan()
     by_filters = [settled(n, 1, BUSY_PROBABILITY, plan) for n in plan.filters]
     by_cost = [settled(FILTERS, cost, None, plan) for cost in plan.costs]
-    dear_first = means(settled(FILTERS, plan.costs[-1], None, plan, first=True))
     busy = means(settled(FILTERS, plan.costs[-1], BUSY_PROBABILITY, plan))["agreedy"].overhead
     return [
         _rates_by_filters(plan, by_filters),
         _shares_by_filters(plan, [means(measured) for measured in by_filters]),
-        _rates_by_cost(plan, by_cost, dear_first),
+        _rates_by_cost(plan, by_cost),
         _shares_by_cost(plan, [means(measured) for measured in by_cost], busy),
     ]
 
 
-def settled(filters: int, expensive: float, probability: float | None, plan: Plan, *, first: bool = False) -> Measured:
-    """Each policy's cost of a tuple, per repetition.
-
-    Every second filter, or the first half of them, has the given cost, the others 1.
-    """
+def settled(filters: int, expensive: float, probability: float | None, plan: Plan) -> Measured:
+    """Each policy's cost of a tuple, per repetition; every second filter has the given cost, the others 1."""
     before, found = plan.before if probability is None else plan.before_busy, Measured()
-    places = np.arange(filters)
-    costs = np.where(places < filters // 2 if first else places % 2 == 1, expensive, 1.0)
+    costs = np.where(np.arange(filters) % 2, expensive, 1.0)
     for repetition in range(plan.repetitions):
         passes = Workload(filters).draw(before + plan.measured, np.random.default_rng([SEED, repetition]))
         setting = Setting(costs, probability, chunk=plan.chunk, seed=repetition)
@@ -123,23 +117,19 @@ def _shares_by_filters(plan: Plan, averages: Sequence[Mapping[str, Spent]]) -> E
     )
 
 
-def _rates_by_cost(plan: Plan, found: Sequence[Measured], dear_first: Mapping[str, Spent]) -> Exhibit:
+def _rates_by_cost(plan: Plan, found: Sequence[Measured]) -> Exhibit:
     averages, top = [means(measured) for measured in found], f"c = {plan.costs[-1]:g}"
     dear = averages[-1]
     sweep, local = ratio(dear, "agreedy", "sweep"), ratio(dear, "agreedy", "localswaps")
-    found_best = max(ratio(each, "localswaps", "optimal", "processing") for each in averages)
-    stuck, ahead = (ratio(dear_first, "localswaps", other, "processing") for other in ("optimal", "sweep"))
+    stuck = max(ratio(each, "localswaps", "optimal", "processing") for each in averages)
     return Exhibit(
         "Figure 4.17",
         f"At {top}, total: A-Greedy / Sweep {sweep:.3f}, A-Greedy / LocalSwaps {local:.3f}, auto / Optimal "
-        f"{ratio(dear, OURS, 'optimal'):.3f}. LocalSwaps / Optimal, processing: {found_best:.3f} at most, {stuck:.3f} "
-        "if the first half of the filters is expensive.",
+        f"{ratio(dear, OURS, 'optimal'):.3f}. LocalSwaps / Optimal, processing: {stuck:.3f} at most.",
         [
             at_least(f"4.17 A-Greedy / Sweep, total, {top}", sweep, 1.0, "p = 0.01"),
             at_least(f"4.17 A-Greedy / LocalSwaps, total, {top}", local, 1.0, "p = 0.01"),
-            at_least(f"4.17 LocalSwaps / Optimal, processing, {top}", stuck, 1.02, "expensive filters first"),
-            at_least(f"4.17 LocalSwaps / Sweep, processing, {top}", ahead, 1.02, "expensive filters first"),
-            informed("4.17 LocalSwaps / Optimal, processing, worst c", found_best, "one filter of each pair expensive"),
+            at_least("4.17 LocalSwaps / Optimal, processing, worst c", stuck, 1.02, "paper: misses the best order"),
             informed(f"4.17 auto / Optimal, total, {top}", ratio(dear, OURS, "optimal"), "profiling included"),
         ],
         [rate_chart("cost c of the expensive filters", plan.costs, found, log_x=True)],
