@@ -40,6 +40,8 @@ pytestmark = pytest.mark.timeout(900)  # a busy machine is slow
 ZERO = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = int(ZERO.timestamp()) * SECOND
 PATIENCE_SECONDS = 120.0
+AHEAD_SECONDS = 600
+"""Rows so far ahead of the clock are not behind it when they are taken, however busy the machine is."""
 SCHEMA = "seq long, ts timestamp, k long, a long"
 ARROW = pa.schema([("seq", pa.int64()), ("ts", pa.timestamp("us", tz="UTC")), ("k", pa.int64()), ("a", pa.int64())])
 LABELS = ((0, "red"), (1, "green"))
@@ -853,21 +855,22 @@ def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed:
 
 
 def test_streams_of_this_moment_go_in_step_with_ticks(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows of this moment wait for their tick, beside others that are far behind."""
+    """Each batch that is not behind the clock has a tick of its own, beside a stream that is far behind."""
     feeds = {name: Feed(spark, tmp_path / name) for name in ("s", "late")}
     engine = ab.Engine(spark, tmp_path / "state")
     for name, each in feeds.items():
         engine.stream(name, each.df, timestamp="ts", sequence="seq")
     texts = {name: f"Select k, Count(*) As n From {name} [Range 1 Minute] Group By k" for name in feeds}
-    queries = {name: engine.query(text, name).start() for name, text in texts.items()}
+    queries = {name: engine.query(text, f"of_{name}").start() for name, text in texts.items()}
     for number in range(6):
-        feeds["s"].add((round(time.time() - BEGIN / SECOND, 3), number % 2, 1))
+        feeds["s"].add((round(time.time() - BEGIN / SECOND, 3) + AHEAD_SECONDS, number % 2, 1))
         feeds["late"].add((number, number % 2, 1))
     settled(*queries.values())
     for name, each in feeds.items():
         last = (each.rows[-1][1] - BEGIN) / SECOND
         oracle = Oracle([Stream(name, (("k", "bigint"), ("a", "bigint")), tuple(each.rows))])
         assert answered(queries[name].to_dataframe()) == wanted(oracle, texts[name], last)
+    assert len({file.tick for file in engine._manifest.streams["s"].files}) == len(feeds["s"].rows)
     engine.stop()
 
 

@@ -179,6 +179,7 @@ def test_native_routes_are_found_between_micro_batches(spark: SparkSession, tmp_
     found = sorted(r.id for r in spark.read.parquet(str(tmp_path / "out")).select("id").collect())
     source = spark.read.parquet(str(tmp_path / "in"))
     assert found == sorted(r.id for r in source.where(north & south).select("id").collect())
+    assert len(f.report().routes) > 1
     assert any(isinstance(e, RoutesChanged) for e in f.events())
 
 
