@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from anabranch.errors import MissingExtra
 from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, Started
 from anabranch.plot import Timeline, plot_report, timelines
-from anabranch.report import FilterReport, PredicateReport
+from anabranch.report import FilterReport, PredicateReport, RouteReport
 
 AB, BA = ("a", "b"), ("b", "a")
 
@@ -109,6 +111,31 @@ def test_bars_split_what_was_seen_and_costs_are_logarithmic() -> None:
     costs = panel(figure, "Cost")
     assert costs.get_xscale() == "log"
     assert {text.get_text() for text in costs.texts} == {"0.5", "5,000"}
+
+
+def test_routes_are_arms_of_a_river_as_wide_as_their_share(tmp_path: Path) -> None:
+    routes = [
+        RouteReport(0.7, AB, 1.0, ("zone in ('north')",)),
+        RouteReport(0.25, BA, 2.0, ("zone in ('south')",)),
+        RouteReport(0.05, AB, None),
+    ]
+    figure = replace(report_of(line("a", 1), line("b", 2)), routes=routes).plot(str(tmp_path / "plot.png"))
+    assert (tmp_path / "plot.png").stat().st_size > 5000
+    river = panel(figure, "Routes")
+    arms = [arm.get_paths()[0].vertices for arm in river.collections if isinstance(arm, PolyCollection)]
+    middle = [points[(points[:, 0] > 1) & (points[:, 0] <= 3)] for points in map(np.asarray, arms)]
+    assert [np.ptp(points[:, 1]) for points in middle] == pytest.approx([0.7, 0.25, 0.05])
+    tops = [points[:, 1].min() for points in middle]
+    assert tops == sorted(tops)
+    assert all(low + route.share < high for low, high, route in zip(tops, tops[1:], routes, strict=False))
+    texts = [text.get_text() for text in river.texts]
+    assert [t for t in texts if "%" in t] == ["70%  zone in ('north')", "25%  zone in ('south')", "5%  all rows"]
+    assert [t for t in texts if "%" not in t] == ["a", "b", "b", "a", "a", "b"]
+
+
+def test_one_route_is_no_river() -> None:
+    figure = plot_report(replace(report_of(line("a", 1), line("b", 2)), routes=[RouteReport(1.0, AB, 1.0)]))
+    assert not any(axes.get_title(loc="left").startswith("Routes") for axes in figure.axes)
 
 
 @pytest.mark.filterwarnings("error")

@@ -28,8 +28,9 @@ class OrderingConfig:
     seed
         Seed of the sampling of dropped tuples.
 
-    >>> OrderingConfig().thrash_avoidance
-    0.9
+    >>> of_thesis = OrderingConfig.for_policy("agreedy")
+    >>> of_thesis.profile_probability, of_thesis.window_tuples, of_thesis.thrash_avoidance
+    (0.01, 1000, 0.9)
     >>> OrderingConfig.for_policy("sweep").window_tuples, OrderingConfig.for_policy("independent").profile_probability
     (500, 0.005)
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Order, Rows
 from anabranch.ordering import Observation, Precedence, Seed
 from anabranch.ordering.auto import Auto
@@ -16,9 +17,11 @@ CHUNK = 500
 class Stream:
     """Tuples in chunks, run through the real loop; drop rates can be changed at any time."""
 
-    def __init__(self, *drop_rates: float, precedence: Precedence | None = None) -> None:
+    def __init__(
+        self, *drop_rates: float, precedence: Precedence | None = None, config: OrderingConfig | None = None
+    ) -> None:
         self.rates = list(drop_rates)
-        self.policy = Auto(len(drop_rates), precedence=precedence)
+        self.policy = Auto(len(drop_rates), precedence=precedence, config=config)
         self.modes = [self.policy.mode]
         self.calls = self.needed = 0
         self._rng = np.random.default_rng(1)
@@ -139,6 +142,29 @@ def test_constraints_hold_in_every_mode() -> None:
     orders += stream.flow(150)
     assert all(edges.allows(order) for order in orders)
     assert orders[149] == (0, 2, 1)
+
+
+@pytest.mark.parametrize(("alpha", "window", "fewest"), [(0.5, 77, 40), (0.9, 300, 30), (0.9, 1000, 30)])
+def test_what_is_configured_holds_while_resting(alpha: float, window: int, fewest: int) -> None:
+    config = OrderingConfig(thrash_avoidance=alpha, window_tuples=window, minimum_profiles=fewest)
+    stream = Stream(0.5, 0.3, 0.1, config=config)
+    stream.flow(300)
+    assert stream.policy.mode == "resting"
+    assert stream.policy._sweeper is not None
+    found = stream.policy._sweeper.config
+    defaults = OrderingConfig.for_policy("sweep")
+    assert found.thrash_avoidance == alpha
+    assert found.window_tuples == (defaults.window_tuples if window == 1000 else window)
+    assert found.minimum_profiles == (defaults.minimum_profiles if fewest == 30 else fewest)
+
+
+def test_a_probability_of_zero_profiles_nothing() -> None:
+    stream = Stream(0.1, 0.6, 0.3, config=OrderingConfig(profile_probability=0.0))
+    assert stream.policy.profile_probability == 0.0
+    assert set(stream.flow(100)) == {(0, 1, 2)}
+    stream.rates = [0.6, 0.1, 0.3]
+    stream.flow(20)
+    assert stream.overhead() == 0
 
 
 def test_one_filter_takes_no_profiles() -> None:

@@ -193,13 +193,17 @@ def test_few_rows(rows: int) -> None:
     assert sum(mesh.shares) == pytest.approx(1.0)
 
 
-def test_more_classes_than_rows() -> None:
-    rng = np.random.default_rng(0)
-    classes = np.arange(60) % 40
+@pytest.mark.parametrize("seed", range(5))
+def test_more_classes_than_rows_have_one_route(seed: int) -> None:
+    """What every row does is known, and tells nothing about the next one."""
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(90)[:60]
     columns = {"kind": np.array([f"k{c}" for c in classes], dtype=object), "u": classes.astype(np.float64)}
-    passing = rng.random((40, 5))[classes]
+    passing = rng.random((90, 5))[classes]
     config = MeshConfig(training_tuples=100, max_leaves=64, max_depth=6)
-    optimize(drawn(rng, passing, columns), config)
+    mesh = optimize(drawn(rng, passing, columns), config, seed=seed)
+    assert (mesh.tree, mesh.routes, mesh.shares) == (DecisionTree(), (mesh.single_order,), (1.0,))
+    assert (mesh.saving, mesh.gain) == (0.0, 0.0)
 
 
 def test_unknown_costs_and_a_single_filter() -> None:

@@ -33,7 +33,7 @@ Run = Callable[..., list[Order]]
 Observe = Callable[..., Observation]
 
 CONFIG = OrderingConfig(profile_probability=1.0, window_tuples=200, minimum_profiles=20)
-CONVERGING = ("agreedy", "sweep", "exhaustive")
+CONVERGING = ("agreedy", "sweep", "exhaustive", "auto")
 every_policy = pytest.mark.parametrize("name", list(POLICIES))
 
 

@@ -17,7 +17,7 @@ from anabranch.model.arrays import BoolMatrix, Rows
 from anabranch.ordering import make, row_costs
 from anabranch.ordering.pipeline import Verdict
 from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
-from anabranch.routing.class_learner import ClassLearner
+from anabranch.routing.class_learner import MOST_ROUTES, ClassLearner
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutedPipeline, RoutePlan
 
@@ -92,6 +92,16 @@ def test_uniform_data_keeps_one_order(seed: int) -> None:
     worker = Worker(passes, attributes).run()
     assert worker.pipeline.plan is None
     assert [r.tests for r in worker.pipeline.take_routes()] == [()]
+
+
+@pytest.mark.parametrize("passing", [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.0, 1.0)])
+def test_constant_predicates_get_no_routes(passing: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(4)
+    passes = np.broadcast_to(np.array(passing) == 1.0, (30_000, 3))
+    worker = Worker(passes, {"zone": ZONES[rng.integers(0, 2, 30_000)], "x": rng.random(30_000)}).run()
+    assert worker.pipeline.plan is None
+    assert [r.tests for r in worker.pipeline.take_routes()] == [()]
+    assert len(worker.survivors) == (30_000 if all(passing) else 0)
 
 
 def test_classes_that_swap_their_orders_are_followed() -> None:
@@ -188,6 +198,24 @@ def test_values_of_every_kind_are_split_or_left_alone() -> None:
     assert isinstance(split("day", pa.array([date(2026, 1, 1 + i % 3) for i in range(60)])), ValueSplit)
 
 
+def test_small_samples_are_cut_into_fewer_ranges() -> None:
+    numbers = np.random.default_rng(0).random(900)
+    found = [split("x", pa.array(numbers[:rows])) for rows in (20, 60, 100, 160, 900)]
+    assert [s.codes - 1 for s in found if s is not None] == [4, 4, 7, 11, 12]
+
+
+def test_routes_by_a_number_are_found_in_small_samples() -> None:
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = rng.random(60)
+        drops = rng.random((60, 3)) < np.where((x < 0.5)[:, None], (0.9, 0.1, 0.3), (0.1, 0.9, 0.3))
+        learner = ClassLearner(3)
+        learner.add({"x": pa.array(x)}, drops)
+        found += learner.propose(np.full(3, 1e-5)) is not None
+    assert found >= 12
+
+
 def test_ranges_keep_null_and_nan_apart() -> None:
     ranges = RangeSplit("x", (1.0, 2.0))
     assert ranges.encode(pa.array([0.5, 1.0, 1.5, 9.0, None, float("nan")])).tolist() == [0, 0, 1, 2, 3, 3]
@@ -212,6 +240,35 @@ def test_a_learner_with_too_few_rows_or_unknown_costs_proposes_nothing() -> None
     assert learner.propose(np.ones(2)) is not None
     learner.forget()
     assert len(learner) == 0
+
+
+def test_there_are_never_more_routes_than_spark_bears() -> None:
+    rng = np.random.default_rng(2)
+    kind = rng.integers(0, 12, 800)
+    drops = rng.random((800, 12)) < np.where(np.arange(12) == kind[:, None], 0.95, 0.05)
+    learner = ClassLearner(12)
+    learner.add({"kind": pa.array([f"k{k}" for k in kind])}, drops)
+    found = learner.propose(np.full(12, 1e-5))
+    assert found is not None
+    assert len(found.orders) == found.cells.routes == MOST_ROUTES == 8
+
+
+def test_the_order_of_a_class_knows_which_predicates_drop_the_same_rows() -> None:
+    """In the north the first two drop three of five rows, the same ones, and the third nearly all that they leave."""
+    rng = np.random.default_rng(8)
+    north, fate = rng.random(800) < 0.5, rng.random(800)
+    twins = np.where(north, fate < 0.6, fate < 0.1)
+    third = np.where(north, (fate > 0.55) & (rng.random(800) < 0.95), rng.random(800) < 0.9)
+    drops = np.column_stack([twins, twins ^ (rng.random(800) < 0.02), third])
+    learner = ClassLearner(3)
+    learner.add({"zone": pa.array(np.where(north, "north", "south"))}, drops)
+    found = learner.propose(np.array([1.0, 1.0, 1.3]) * 1e-5)
+    assert found is not None
+    orders = {found.cells.tests(route)[0]: order for route, order in enumerate(found.orders)}
+    assert orders["zone in ('north')"] in ((0, 2, 1), (1, 2, 0))  # by their own selectivities (0, 1, 2)
+    rates = drops[north].mean(axis=0) / (1.0, 1.0, 1.3)
+    assert rates.argmin() == 2
+    assert orders["zone in ('south')"][0] == 2
 
 
 def test_row_costs_stop_at_the_first_drop() -> None:

@@ -117,6 +117,13 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
             "and nothing moves across a pinned or volatile predicate"
         ),
     ),
+    "no room for errors": (
+        lambda df: ab.where(df.withColumn("_Error", F.lit(1)), ab.predicate(always, "a"), on_error="quarantine"),
+        (
+            "the input has a column '_Error', where rows that are set aside tell what failed\n"
+            "  hint: rename or drop it before the filter"
+        ),
+    ),
     "type that does not exist": (
         lambda df: ab.where(df, ab.predicate(always, "a", returns="doubel", test=always, name="score")),
         (
@@ -175,6 +182,18 @@ def test_tables_that_are_too_big_are_refused(
     monkeypatch.setattr(lookups, "LARGEST_TABLE_BYTES", 100)
     with pytest.raises(ResourceError, match=r"hint: the limits are 100 values and 0 MiB; join larger tables"):
         ab.where(rows, ab.lookup("a", range(50)))
+
+
+def test_long_texts_do_not_reach_the_driver_before_they_are_refused(
+    spark: SparkSession, rows: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = spark.range(50).select(F.repeat(F.col("id").cast("string"), 500).alias("the.text"))
+    assert ab.where(rows, ab.lookup("text", texts, negate=True)).count() == rows.where("text is not null").count()
+    monkeypatch.setattr(lookups, "LARGEST_TABLE_BYTES", 40_000)
+    monkeypatch.setattr(type(texts), "toArrow", lambda df: pytest.fail("values were collected"))
+    for table in (texts, texts.select(F.col("`the.text`").cast("binary"))):
+        with pytest.raises(ResourceError, match=r"too big to ship to the workers: 50 values, 0 MB"):
+            ab.where(rows, ab.lookup("text", table))
 
 
 # What fails in a job

@@ -199,6 +199,21 @@ def test_a_kept_column_can_be_read_by_another_predicate(
     assert len(f.explain(rows).splitlines()) == 4, "one stage, its order, one constraint"
 
 
+@pytest.mark.parametrize("reader_first", [False, True])
+def test_a_kept_column_can_be_read_by_native_predicates(rows: DataFrame, bag: Bag, reader_first: bool) -> None:
+    keeper = ab.predicate(score, "text", returns="double", keep="score", test=lambda s: s > 0.2, name="keeper")
+    some = F.sqrt("score").cast("string").rlike("7|8")
+    readers: list[Predicate | Column] = [ab.predicate(F.col("score") < 0.9, name="low"), some]
+    f = ab.Filter(*([*readers, keeper] if reader_first else [keeper, *readers]), F.col("b") < 0.7)
+    scored = rows.withColumn("score", F.udf(score, "double")("text")).where("score > 0.2 and score < 0.9 and b < 0.7")
+    assert bag(f.apply(rows)) == bag(scored.where(some)) != Counter()
+    told = [line for line in f.explain(rows).splitlines() if line[0].isdigit()]
+    assert [line.split(":")[0] for line in told] == ["1. catalyst", "2. arrow", "3. catalyst"]
+    assert "the sample would lack what Python predicates compute" in f.explain(rows)
+    with pytest.raises(QueryError, match="unknown column 'scores' in predicate 'x'"):
+        ab.where(rows, keeper, ab.predicate(F.col("scores") > 0, name="x"))
+
+
 def test_kept_values_of_nested_types_come_back_whole(rows: DataFrame) -> None:
     def parts(text: str | None) -> Any:
         return None if text is None else (text[:3], list(text[-2:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import Column, DataFrame
@@ -72,6 +72,40 @@ def test_the_report_says_that_native_counts_are_of_a_sample(rows: DataFrame) -> 
     assert few.seen == decisions(f)[0].sample_rows
     assert few.dropped == few.seen - (few.passed or 0)
     assert few.cost_us is not None
+
+
+def of_both_kinds(**options: Any) -> ab.Filter:
+    python = ab.predicate(lambda b: b < 0.5, "b", name="python")
+    return ab.Filter(ab.predicate(slow(), name="slow"), python, ab.predicate(F.col("a") == 7, name="few"), **options)
+
+
+def test_what_is_known_of_native_predicates_survives_a_restart(rows: DataFrame, tmp_path: Path) -> None:
+    first = of_both_kinds(state=tmp_path)
+    first.apply(rows).count()
+    before = first.report()
+    assert before.order == ("few", "slow", "python")
+    second = of_both_kinds(state=tmp_path)
+    assert second.report().predicates == before.predicates
+    assert second.report().order == before.order
+    assert second.apply(rows).count() == rows.where("a = 7 and b < 0.5").count()
+    assert order_of(second, rows) == ["few", "slow", "python"]
+    assert len(decisions(second)) == 1, "the costs are known, so that there is no pilot"
+    assert of_both_kinds(state=tmp_path, policy="fixed").explain(rows).count("slow -> few   (fixed as written)") == 1
+
+
+def test_what_is_known_of_native_predicates_is_saved_and_loaded(rows: DataFrame, tmp_path: Path) -> None:
+    f = of_both_kinds()
+    f.apply(rows).count()
+    f.save(tmp_path / "plan")
+    g = of_both_kinds().load(tmp_path / "plan")
+    assert g.report().order == ("few", "slow", "python")
+    assert g.report().predicates[0] == f.report().predicates[0]
+    g.apply(rows)
+    assert decisions(g) == []
+    other = rows.withColumn("a", F.col("a").cast("long"))
+    h = of_both_kinds().load(tmp_path / "plan")
+    assert order_of(h, other) == ["few", "slow", "python"]
+    assert len(decisions(h)) == 1, "another input has a pilot of its own"
 
 
 UNTRIED: dict[str, tuple[Callable[[DataFrame], tuple[DataFrame, list[Column]]], str]] = {
@@ -146,6 +180,29 @@ def test_a_pilot_does_not_fail_where_the_query_would_not(risky: DataFrame, bag: 
     guard, division = F.col("zero") != 0, F.lit(100) / F.col("zero") > 60
     out = ab.where(risky, guard, division, slow(), F.col("a") == 7)
     assert bag(out) == bag(risky.where("zero = 1 and a = 7"))
+
+
+@pytest.mark.parametrize("policy", ["agreedy", "auto"])
+def test_what_may_fail_on_another_input_stays_behind_its_guards_there(risky: DataFrame, policy: str) -> None:
+    """A sum of doubles cannot fail and may come first; one of integers overflows on the row that its guard rejects."""
+    large = F.when(F.col("id") == 2990, 2**31 - 1).otherwise(F.col("a"))
+    whole = risky.where("a is not null").withColumn("x", large.cast("int"))
+    guard = slow() & (F.col("z") != 0)
+    f = ab.Filter(ab.predicate(guard, name="guard"), ab.predicate(F.col("x") + 1 > 90, name="sum"), policy=policy)
+    doubles = whole.withColumn("x", F.col("x").cast("double"))
+    assert order_of(f, doubles) == ["sum", "guard"]
+    wanted = sorted(r.id for r in whole.where("a >= 90 and z != 0").collect())
+    assert sorted(r.id for r in f.apply(doubles).collect()) == wanted
+    assert sorted(r.id for r in f.apply(whole).collect()) == wanted
+    assert order_of(f, whole) == ["guard", "sum"]
+
+
+def test_a_second_dataframe_of_the_same_kind_keeps_what_was_learned(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(slow(), name="slow"), ab.predicate(F.col("a") == 7, name="few"), policy="agreedy")
+    f.apply(rows)
+    f.apply(rows.where("id > 9"))
+    assert len(decisions(f)) == 1
+    assert f.report().order == ("few", "slow")
 
 
 def test_a_python_guard_protects_a_native_predicate(risky: DataFrame, bag: Bag) -> None:

@@ -22,7 +22,10 @@ import anabranch as ab
 from anabranch.errors import DataError
 from anabranch.model.predicates import Flavour, Kind, Predicate, PythonPredicate, constraints
 from anabranch.ordering import POLICIES, Precedence
-from anabranch.spark.arrow import FilterTask, Judged
+from anabranch.routing.cells import Cells, ValueSplit
+from anabranch.routing.routed import RoutePlan
+from anabranch.routing.source_based_order import SourceBasedOrder
+from anabranch.spark.arrow import ROUTING, FilterTask, Judged
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ EAGER = ab.OrderingConfig(profile_probability=0.6, window_tuples=50, minimum_pro
 YES, NO, NULL, FAIL = range(4)
 FLAVOURS: list[Flavour] = ["scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator"]
 identities = count()
-policies = st.sampled_from(sorted(POLICIES))
+policies = st.sampled_from(sorted({*POLICIES, *ROUTING, SourceBasedOrder.name}))
 kinds: st.SearchStrategy[Kind] = st.sampled_from(["pure", "pure", "fallible", "volatile"])
 
 
@@ -162,26 +165,37 @@ def task(script: Script, policy: str, quarantine: bool) -> FilterTask:
         )
         for f, t in enumerate(script.terms)
     ]
+    precedence = Precedence(len(predicates), constraints(predicates))
     return FilterTask(
         identity=f"property {next(identities)}",
         part=tuple(range(len(predicates))),
         evaluators=tuple(evaluator(script, f) for f in range(len(predicates))),
-        columns=("row",),
-        types=(LongType(),),
+        columns=("row", "kind"),
+        types=(LongType(), LongType()),
         kept=tuple((f"k{f}", LongType()) for f, t in enumerate(script.terms) if t.keeps),
         policy=policy,
         config=EAGER,
-        precedence=Precedence(len(predicates), constraints(predicates)),
+        precedence=precedence,
         unprofiled=frozenset(f for f, t in enumerate(script.terms) if t.kind == "volatile" or t.strict),
         time_zone="UTC",
         application="test",
+        attributes=("kind",) if policy in ROUTING else (),
+        plan=routes(precedence, len(script.fates[0])) if policy in ROUTING else None,
         quarantine=quarantine,
     )
 
 
+def routes(precedence: Precedence, seed: int) -> RoutePlan:
+    """Rows of two kinds out of three take orders of their own; those of the third, and without a kind, another."""
+    rng = np.random.default_rng(seed)
+    orders = tuple(precedence.legal(rng.permutation(precedence.filters).tolist()) for _ in range(3))
+    return RoutePlan(Cells((ValueSplit("kind", (0, 1)),), np.array([1, 2, 0])), orders, "content")
+
+
 def run(job: FilterTask, rows: int, most: int) -> list[Judged]:
     numbers = np.arange(rows)
-    return list(job.run((pa.array(numbers[at : at + most]),) for at in range(0, rows, most)))
+    kinds = pa.array([None if row % 11 == 0 else row % 3 for row in range(rows)], pa.int64())
+    return list(job.run((pa.array(numbers[at : at + most]), kinds.slice(at, most)) for at in range(0, rows, most)))
 
 
 @settings(max_examples=200)
@@ -332,7 +346,8 @@ def test_spark_gives_the_rows_of_plain_spark(
 ) -> None:
     batch_rows(most)
     few = rows.where(F.col("id") < (200 if most == 1 else 1200)).repartition(partitions)
-    f = ab.Filter(*(c.ours for c in conditions), policy=policy, strict=strict, config=EAGER)
+    attributes = ["a", "b", "dst"]
+    f = ab.Filter(*(c.ours for c in conditions), policy=policy, strict=strict, config=EAGER, attributes=attributes)
     plain = few
     for condition in conditions:
         plain = plain.where(condition.plain)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,12 @@ from anabranch.events import EffortChanged, PilotDecided, Reordered, Started
 from anabranch.ordering import POLICIES
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
+from anabranch.report import RouteReport
+from anabranch.routing.cells import Cells, ValueSplit
+from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark import ledger as ledgers
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
+from anabranch.spark.reporting import build_report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,6 +166,20 @@ def test_a_second_filter_on_the_same_state_goes_on(rows: DataFrame, tmp_path: Pa
     assert [e.learned for e in second.events() if isinstance(e, Started)][-1]
 
 
+def test_a_fixed_filter_keeps_the_written_order_whatever_its_state_says(rows: DataFrame, tmp_path: Path) -> None:
+    def filter_of_two(policy: str) -> ab.Filter:
+        costly = ab.predicate(lambda id: sum(range(2000)) > id - 1e9, "id", name="costly")
+        rare = ab.predicate(lambda id: id % 50 == 0, "id", name="rare")
+        return ab.Filter(costly, rare, state=tmp_path / "state", policy=policy, config=EAGER)
+
+    learning = filter_of_two("agreedy")
+    learning.apply(rows).count()
+    assert learning.report().order == ("rare", "costly")
+    fixed = filter_of_two("fixed")
+    fixed.apply(rows).count()
+    assert [e.order for e in fixed.events() if isinstance(e, Started)][-1] == ("costly", "rare")
+
+
 def test_the_state_of_another_filter_is_refused(tmp_path: Path) -> None:
     filter_of_three(state=tmp_path).report()
     with pytest.raises(QueryError) as caught:
@@ -229,6 +248,26 @@ def test_retried_tasks_and_new_processes_count_each_row_once(tmp_path: Path) -> 
         assert told["errors"] == [0, 0]
 
 
+SILENT_PROGRAM = '''
+"""A filter that runs three times in quick succession, and is never asked for a report."""
+import sys
+import anabranch as ab
+
+spark = ab.local_session("silent", 2)
+f = ab.Filter(ab.predicate(lambda id: id % 2 == 0, "id", name="even"), state=sys.argv[1])
+for _ in range(3):
+    f.apply(spark.range(0, 2000, 1, 4)).count()
+'''
+
+
+def test_what_the_last_tasks_sent_is_saved_when_the_program_ends(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", SILENT_PROGRAM, str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr[-3000:]
+    f = ab.Filter(ab.predicate(even, "id", name="even"), state=tmp_path)
+    assert f.report().rows == 6000
+
+
 def test_places_follow_the_stages(rows: DataFrame) -> None:
     f = ab.Filter(ab.predicate(even, "id", name="even", kind="volatile"), ab.predicate(F.col("a") > 3, name="native"))
     f.apply(rows).count()
@@ -275,6 +314,54 @@ def test_a_replayed_micro_batch_replaces_the_run_before() -> None:
     ledger.enter([record(15, job="query/7", run="two", stage=9, partition=i) for i in range(2)])
     ledger.enter([record(1, job="query/8", run="two")])
     assert total(ledger) == 31
+
+
+def split_by(zone: str) -> RoutePlan:
+    """Rows of a zone are tried on the second predicate first."""
+    return RoutePlan(Cells((ValueSplit("zone", (zone,)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
+
+
+def routed(rows: int, by: RoutePlan, **told: Any) -> TaskRecord:
+    """A task that sent as many rows by one order, twice as many by each route, and tells what became of the routes."""
+    ways = [RouteState(by.classifier.tests(i), order, 2 * rows, 1e-3) for i, order in enumerate(by.orders)]
+    alone = RouteState((), (0, 1), rows, rows * 3e-6)
+    return replace(record(5 * rows, stage=next(attempts)), routes=(alone, *ways), kinds=(("zone", "string"),), **told)
+
+
+def routes_of(ledger: Ledger) -> list[RouteReport]:
+    predicates = [ab.predicate(even, "id", name=name) for name in ("p", "q")]
+    return build_report("auto", predicates, ledger).routes
+
+
+def test_only_the_routes_in_use_are_reported() -> None:
+    ledger, north, south = Ledger(("p", "q")), split_by("north"), split_by("south")
+    ledger.enter([routed(100, north)])
+    (single,) = routes_of(ledger)
+    assert (single.share, single.order, single.tests) == (1.0, ("p", "q"), ()), "a trial that was not won"
+    assert single.cost_us == pytest.approx(3)
+
+    ledger.enter([routed(100, south, trial=south)])
+    assert len(routes_of(ledger)) == 2, "a trial that goes on"
+    ledger.enter([routed(100, south, plan=south)])
+    assert [(r.share, r.order, r.tests) for r in routes_of(ledger)] == [
+        (0.5, ("p", "q"), south.classifier.tests(0)),
+        (0.5, ("q", "p"), south.classifier.tests(1)),
+    ]
+    ledger.enter([routed(100, north, plan=north)])
+    assert {test for r in routes_of(ledger) for test in r.tests} == {north.classifier.tests(i)[0] for i in (0, 1)}
+
+    ledger.enter([routed(100, north, gave_up=True)])
+    (single,) = routes_of(ledger)
+    assert (single.share, single.tests) == (1.0, ())
+
+
+def test_the_cost_of_one_order_for_all_is_reported(rows: DataFrame) -> None:
+    f = filter_of_three(attributes=[])
+    f.apply(rows).count()
+    (route,) = f.report().routes
+    assert route.share == 1.0
+    assert route.cost_us is not None
+    assert route.cost_us > 0
 
 
 def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

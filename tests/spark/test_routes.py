@@ -68,6 +68,26 @@ def test_every_policy_returns_the_same_rows(rows: DataFrame, expected: list[int]
     assert ids(ab.where(rows, *predicates(), policy=policy)) == expected
 
 
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "sbr"])
+def test_native_predicates_run_under_every_policy(rows: DataFrame, expected: list[int], policy: str) -> None:
+    native = [F.col("p").cast("string").rlike("[13579]$"), F.col("q").cast("string").rlike("[13579]$")]
+    assert ids(ab.where(rows, *native, *predicates(), policy=policy)) == expected
+
+
+def test_a_mesh_is_found_on_a_stream_and_used_by_its_next_micro_batches(
+    spark: SparkSession, rows: DataFrame, expected: list[int], tmp_path: Path
+) -> None:
+    rows.select("id", "zone", "p", "q").repartition(3).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id long, zone string, p long, q long").option("maxFilesPerTrigger", 1)
+    f, found = ab.Filter(*predicates(), policy="mesh"), list[int]()
+    sink = f.foreach_batch(lambda df, _: found.extend(row.id for row in df.collect()))
+    writer = stream.parquet(str(tmp_path / "in")).writeStream.foreachBatch(sink).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "state")).start().awaitTermination()
+    assert sorted(found) == expected
+    assert any(isinstance(e, RoutesChanged) and "mesh routes" in e.reason for e in f.events())
+    assert {route.order[0] for route in f.report().routes} == {"p", "q"}
+
+
 @pytest.mark.parametrize("policy", ["content", "mesh"])
 def test_routes_are_found_reported_and_explained(rows: DataFrame, policy: str) -> None:
     f = ab.Filter(*predicates(), policy=policy)
@@ -82,6 +102,16 @@ def test_routes_are_found_reported_and_explained(rows: DataFrame, policy: str) -
     assert any(isinstance(e, RoutesChanged) and len(e.routes) > 1 for e in f.events())
 
 
+def test_look_ups_take_part_in_routes(rows: DataFrame) -> None:
+    known = ab.lookup("ending", {n for n in range(100) if n % 20}, name="known")
+    df = rows.selectExpr("*", "p % 100 as ending")
+    f = ab.Filter(*predicates(), known, policy="content", attributes=["zone"])
+    assert ids(f.apply(df)) == ids(df.where("p % 2 = 1 and q % 2 = 1 and ending % 20 <> 0"))
+    orders = [route.order for route in f.report().routes]
+    assert len(orders) > 1
+    assert all(sorted(order) == ["known", "p", "q"] for order in orders)
+
+
 def test_without_attributes_there_is_one_order(rows: DataFrame, expected: list[int]) -> None:
     f = ab.Filter(*predicates(), attributes=[])
     assert ids(f.apply(rows)) == expected
@@ -91,6 +121,32 @@ def test_without_attributes_there_is_one_order(rows: DataFrame, expected: list[i
 def test_an_unknown_attribute_is_named(rows: DataFrame) -> None:
     with pytest.raises(QueryError, match="unknown column 'zon' in attributes"):
         ab.where(rows, *predicates(), attributes=["zon"])
+
+
+@pytest.mark.parametrize("kind", ["struct<id:bigint>", "map<string,bigint>", "array<bigint>", "binary"])
+@pytest.mark.parametrize("terms", [predicates, lambda: [F.col("zone").rlike("n"), F.col("zone").rlike("s")]])
+def test_an_attribute_that_tells_no_rows_apart_is_refused(rows: DataFrame, terms: Any, kind: str) -> None:
+    made = ["struct(id) as s", "map(zone, id) as m", "array(id) as a", "cast(zone as binary) as b"]
+    name = kind[0]
+    with pytest.raises(QueryError) as caught:
+        ab.where(rows.selectExpr("id", "zone", "p", "q", *made), *terms(), attributes=["zone", name])
+    assert str(caught.value) == (
+        f"column '{name}' in attributes is of type {kind}, which tells no rows apart\n"
+        "  hint: name numbers, texts, booleans, dates or timestamps; a field of a struct is s.field"
+    )
+
+
+def test_a_field_of_a_struct_tells_rows_apart(rows: DataFrame, expected: list[int]) -> None:
+    inside = rows.withColumn("inner", F.struct("zone"))
+    hidden = [ab.predicate(lambda h: odd("", h), name, name=name) for name in ("p", "q")]
+    f = ab.Filter(*hidden, policy="mesh", attributes=["inner.zone"])
+    assert ids(f.apply(inside)) == expected
+    assert len(f.report().routes) == 2
+    wide = inside.withColumn("text", F.repeat(F.concat("zone", F.col("id").cast("string")), 20))
+    g = ab.Filter(*native(), policy="mesh", attributes=["inner.zone"])
+    first, second, third = native()
+    assert ids(g.apply(wide)) == ids(wide.where(first & second & third))
+    assert len(g.report().routes) == 2
 
 
 def test_what_was_learned_serves_the_next_run(rows: DataFrame, expected: list[int], tmp_path: Path) -> None:
@@ -116,7 +172,7 @@ def test_plans_of_others_are_refused(rows: DataFrame, tmp_path: Path) -> None:
         ab.Filter(ab.predicate(odd, "zone", "p", name="x"), *predicates()[1:]).load(tmp_path / "plan")
     old = json.loads((tmp_path / "plan").read_text()) | {"version": 0}
     (tmp_path / "old").write_text(json.dumps(old))
-    with pytest.raises(QueryError, match="of format 0, and this version reads format 2"):
+    with pytest.raises(QueryError, match="of format 0, and this version reads format 3"):
         ab.Filter(*predicates()).load(tmp_path / "old")
     with pytest.raises(QueryError, match="does not exist"):
         ab.Filter(*predicates()).load(tmp_path / "none")
@@ -212,7 +268,7 @@ def native() -> list[Any]:
 
 
 @pytest.mark.parametrize("policy", ["auto", "content", "mesh"])
-def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str) -> None:
+def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str, tmp_path: Path) -> None:
     wide = rows.withColumn("text", F.repeat(F.concat("zone", F.col("id").cast("string")), 20))
     f = ab.Filter(*native(), policy=policy)
     out = f.apply(wide)
@@ -223,3 +279,8 @@ def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str) -> No
     assert plan.count("north[0-9]") == plan.count("south[0-9]") >= 2
     assert len(f.report().routes) == 2
     assert "route 1" in f.explain(wide)
+    f.save(tmp_path / "plan")
+    again = ab.Filter(*native(), policy=policy).load(tmp_path / "plan")
+    assert again.report().routes == f.report().routes
+    assert ids(again.apply(wide)) == ids(out)
+    assert again.events() == (), "routes of an earlier run need no pilot"

@@ -105,6 +105,29 @@ def test_foreach_batch_decides_anew_when_the_data_turns(spark: SparkSession, tmp
     assert f.report().order == ("y", "x")
 
 
+def test_costs_are_measured_on_the_first_micro_batch_that_has_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """The costly predicate drops a little more: only who knows the costs puts the cheap one first."""
+    for part in range(4):
+        one = spark.range(part * 1000, (part + 1) * 1000 if part else 0, 1, 1)
+        one.write.mode("append").parquet(str(tmp_path / "rows"))
+    source = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
+    stream = source.parquet(str(tmp_path / "rows"))
+    text = F.repeat(F.concat(F.lit("n"), F.col("id").cast("string")), 200)
+    costly = F.regexp_replace(text, "(n)([0-9]+)", "$2$1").rlike("[0-5]n$")
+    cheap = F.col("id") % 10 < 7
+    f = ab.Filter(ab.predicate(costly, name="costly"), ab.predicate(cheap, name="cheap"), policy="agreedy")
+    sizes: list[int] = []
+
+    def sink(df: DataFrame, batch: int) -> None:
+        df.collect()
+        sizes.append(f.report().predicates[0].seen or 0)
+
+    run(through(stream, f.foreach_batch(sink), tmp_path / "c"))
+    assert sizes[0] == 0, "the first micro-batch is empty"
+    assert f.report().order == ("cheap", "costly")
+    assert all(p.cost_us is not None for p in f.report().predicates)
+
+
 def test_foreach_batch_takes_what_may_fail(files: DataFrame, rows: DataFrame, tmp_path: Path) -> None:
     """The profile that rides along must not evaluate a division on rows that its guard rejects."""
     f = ab.Filter(F.col("a") != 0, F.lit(100) / F.col("a") > 2, F.col("text").rlike("[0-9]{2}"))

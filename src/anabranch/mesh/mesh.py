@@ -38,6 +38,8 @@ class Mesh:
         Equation 2 for the sample.
     single_order, single_cost
         The best order for all tuples together, and its cost.
+    saving
+        Share of the single order's cost that the filters of meshes learned from half the sample save on the other half.
     """
 
     tree: DecisionTree
@@ -46,6 +48,7 @@ class Mesh:
     cost: float
     single_order: Order
     single_cost: float
+    saving: float = 0.0
 
     @classmethod
     def of_one(cls, order: Order, *, cost: float) -> Mesh:
@@ -54,7 +57,7 @@ class Mesh:
 
     @property
     def gain(self) -> float:
-        """Share of the single order's cost that the mesh saves."""
+        """Share of the single order's cost that the mesh saves on the sample that it was learned from."""
         return 1.0 - self.cost / self.single_cost if self.single_cost > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,6 +70,7 @@ class Mesh:
             "cost": self.cost,
             "single_order": list(self.single_order),
             "single_cost": self.single_cost,
+            "saving": self.saving,
         }
 
     @classmethod
@@ -84,4 +88,5 @@ class Mesh:
             data["cost"],
             tuple(data["single_order"]),
             data["single_cost"],
+            data["saving"],
         )

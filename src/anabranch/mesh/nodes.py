@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from anabranch.routing.json_values import from_json, to_json
+
 Value = str | bool
 
 
@@ -33,9 +35,8 @@ class AtMost:
         return f"{self.attribute} {'<=' if answer else '>'} {self.threshold:.6g}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; an infinite threshold becomes text, which JSON lacks a number for."""
-        finite = -inf < self.threshold < inf
-        return {"attribute": self.attribute, "at_most": self.threshold if finite else str(self.threshold)}
+        """Plain data."""
+        return {"attribute": self.attribute, "at_most": to_json(self.threshold)}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Among:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"attribute": self.attribute, "among": list(self.values)}
+        return {"attribute": self.attribute, "among": [to_json(v) for v in self.values]}
 
 
 Test = AtMost | Among
@@ -134,5 +135,5 @@ def node_from_dict(data: Mapping[str, Any]) -> Node:
         return Leaf(int(data["route"]))
     yes, no = node_from_dict(data["yes"]), node_from_dict(data["no"])
     if "among" in data:
-        return Branch(Among(data["attribute"], tuple(data["among"])), yes, no)
-    return Branch(AtMost(data["attribute"], float(data["at_most"])), yes, no)
+        return Branch(Among(data["attribute"], tuple(map(from_json, data["among"]))), yes, no)
+    return Branch(AtMost(data["attribute"], float(from_json(data["at_most"]))), yes, no)

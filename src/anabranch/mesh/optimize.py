@@ -31,7 +31,7 @@ R. Nehme, K. Works, C. Lei, E. Rundensteiner, E. Bertino, *Multi-route query pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from anabranch.mesh.stopping import Clock
 from anabranch.mesh.training import Sample, TrainingSet, condense
 from anabranch.model.arrays import Counts, Floats, Order
 from anabranch.ordering import Precedence, expected_cost, row_costs
+from anabranch.routing.held_out import halves
 
 FEWEST_ROWS = 30
 LEAF_SHARE = 0.02
@@ -66,9 +67,10 @@ def optimize(
     if len(sample) < FEWEST_ROWS or not sample.columns or len(single) < 2:
         return task.priced(sample, _Plan(DecisionTree(), (single,)), single)
     plan = task.learn(sample)
-    if len(plan.routes) < 2 or not task.pays(sample):
+    saving = task.held_out_saving(sample) if len(plan.routes) > 1 else 0.0
+    if not saving:
         plan = _Plan(DecisionTree(), (single,))
-    return task.priced(sample, plan, single)
+    return replace(task.priced(sample, plan, single), saving=saving)
 
 
 @dataclass(frozen=True)
@@ -120,28 +122,27 @@ class _Task:
         labels = {leaf: routes.index(model.route(s).order) for s in found.partition for leaf in s}
         return _Plan(tree.relabelled(labels), routes)
 
-    def pays(self, sample: Sample) -> bool:
-        """Whether meshes of half the sample save enough on the other half, and not by chance."""
-        shuffled = np.random.default_rng(self.seed).permutation(len(sample))
-        halves = shuffled[::2], shuffled[1::2]
-        saved, spent = np.zeros(len(sample)), np.zeros(len(sample))
-        for known, unseen in (halves, halves[::-1]):
-            learning, judging = sample.take(known), sample.take(unseen)
-            spent[unseen] = row_costs(self.single(learning), judging.drops, sample.costs)
-            saved[unseen] = spent[unseen] - self._paid(self.learn(learning), judging)
-        error = float(saved.std()) / np.sqrt(len(saved))
-        gain = float(saved.mean())
-        return gain >= self.config.minimum_gain * float(spent.mean()) and gain >= self.config.clear_deviations * error
+    def held_out_saving(self, sample: Sample) -> float:
+        """Share of the cost that the filters of meshes of half the sample save on the other half.
 
-    def _paid(self, plan: _Plan, sample: Sample) -> Floats:
-        """Seconds of each row: its route, its path through the tree, and the overhead of the further routes."""
-        routes = plan.tree.assign(sample.columns, len(sample))
-        paid = self.config.classification_seconds * _depths(plan.tree, sample)
-        paid += self.config.overhead_seconds * (len(plan.routes) - 1)
-        for number, order in enumerate(plan.routes):
-            here = routes == number
-            paid[here] += row_costs(order, sample.drops[here], sample.costs)
-        return paid
+        It is 0 unless that is enough beside what the tree and the further routes cost, and not by chance.
+        """
+        alone, routed, around = np.zeros(len(sample)), np.zeros(len(sample)), np.zeros(len(sample))
+        for known, unseen in halves(len(sample)):
+            learning, judging = sample.take(known), sample.take(unseen)
+            plan = self.learn(learning)
+            alone[unseen] = row_costs(self.single(learning), judging.drops, sample.costs)
+            routed[unseen] = _paid(plan, judging)
+            around[unseen] = self._around(plan, judging)
+        saved = alone - routed - around
+        gain, error = float(saved.mean()), float(saved.std()) / np.sqrt(len(saved))
+        enough = gain >= self.config.minimum_gain * float(alone.mean()) and gain >= self.config.clear_deviations * error
+        return 1 - float(routed.sum() / alone.sum()) if enough and gain > 0 else 0.0
+
+    def _around(self, plan: _Plan, sample: Sample) -> Floats:
+        """Seconds of each row beside its filters: its path through the tree, and the overhead of the further routes."""
+        paths = self.config.classification_seconds * _depths(plan.tree, sample)
+        return paths + self.config.overhead_seconds * (len(plan.routes) - 1)
 
     def priced(self, sample: Sample, plan: _Plan, single: Order) -> Mesh:
         """The mesh with the shares and the cost that its tree has on the sample."""
@@ -160,6 +161,15 @@ class _Task:
         )
         alone = expected_cost(single, sample.drops, sample.costs) + self.config.overhead_seconds
         return Mesh(plan.tree, plan.routes, shares, cost, single, alone)
+
+
+def _paid(plan: _Plan, sample: Sample) -> Floats:
+    """Seconds that the filters take for each row on its route."""
+    routes, paid = plan.tree.assign(sample.columns, len(sample)), np.zeros(len(sample))
+    for number, order in enumerate(plan.routes):
+        here = routes == number
+        paid[here] = row_costs(order, sample.drops[here], sample.costs)
+    return paid
 
 
 def _depths(tree: DecisionTree, sample: Sample) -> Floats:

@@ -26,17 +26,33 @@ from anabranch.mesh.config import MeshConfig
 from anabranch.ordering.fixed import Fixed
 from anabranch.ordering.pipeline import CHUNK_SECONDS, LONGEST_CHUNK_ROWS, FilterPipeline, Verdict
 from anabranch.routing.cells import split
+from anabranch.routing.routed import RoutePlan
 
 TIMES = 3
 
 
 def measured(config: MeshConfig, attributes: Mapping[str, pa.Array], row_seconds: float) -> MeshConfig:
     """The configuration with measured overheads, for rows whose filters take `row_seconds` each."""
-    chunk = int(min(max(CHUNK_SECONDS / max(row_seconds, 1e-9), 1), LONGEST_CHUNK_ROWS))
+    chunk = _chunk_rows(row_seconds)
     tests = [_test_seconds(name, array, chunk) for name, array in attributes.items()]
     known = [seconds for seconds in tests if seconds is not None]
     classification = float(np.median(known)) / chunk if known else config.classification_seconds
     return replace(config, classification_seconds=classification, overhead_seconds=_group_seconds() / chunk)
+
+
+def seconds_around(plan: RoutePlan, attributes: Mapping[str, pa.Array], row_seconds: float) -> float:
+    """Seconds per row that a plan costs beside its filters: its own classifier, and the routes beyond the first."""
+    chunk = _chunk_rows(row_seconds)
+    seen = {name: _repeated(attributes[name], chunk) for name in plan.classifier.attributes}
+    return (_fastest(lambda: plan.classifier.classify(seen)) + (len(plan.orders) - 1) * _group_seconds()) / chunk
+
+
+def _chunk_rows(row_seconds: float) -> int:
+    return int(min(max(CHUNK_SECONDS / max(row_seconds, 1e-9), 1), LONGEST_CHUNK_ROWS))
+
+
+def _repeated(array: pa.Array, rows: int) -> pa.Array:
+    return pa.concat_arrays([array] * (1 + rows // max(len(array), 1))).slice(0, rows)
 
 
 def _test_seconds(name: str, array: pa.Array, rows: int) -> float | None:
@@ -44,7 +60,7 @@ def _test_seconds(name: str, array: pa.Array, rows: int) -> float | None:
     found = split(name, array)
     if found is None:
         return None
-    whole = pa.concat_arrays([array] * (1 + rows // max(len(array), 1))).slice(0, rows)
+    whole = _repeated(array, rows)
     return _fastest(lambda: found.encode(whole))
 
 

@@ -13,18 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.optimize import optimize
-from anabranch.mesh.overheads import measured
+from anabranch.mesh.overheads import measured, seconds_around
 from anabranch.mesh.training import Sample
 from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.arrays import BoolMatrix, Floats, Rows
-from anabranch.ordering.greedy import row_costs
+from anabranch.model.arrays import BoolMatrix, Floats, Order, Rows
+from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.class_learner import ClassLearner
 from anabranch.routing.routed import RoutePlan
@@ -53,31 +53,50 @@ class JudgedSample:
 def find(ways: Sequence[str], sample: JudgedSample, precedence: Precedence | None = None) -> RoutePlan | None:
     """The routes that a sample suggests, none where one order is as good; a later way has to be clearly better.
 
-    What they promise to save is net of what telling rows apart and handling several routes costs on this machine.
+    What they promise to save is judged on rows that they were not learned from, the same ones for every way, and is net
+    of what telling rows apart by their classifier and handling their routes costs on this machine.
     """
     if not np.isfinite(sample.costs).all() or sample.drops.shape[1] < 2:
         return None
-    config = measured(MeshConfig(), sample.attributes, float(sample.costs.sum()))
+    precedence = precedence or Precedence.none(sample.drops.shape[1])
+    alone = float(row_costs(best_order(sample, precedence), sample.drops, sample.costs).mean())
     best: RoutePlan | None = None
     for way in ways:
-        found = (_mesh if way == "mesh" else _content)(sample, precedence, config)
-        if found and (best is None or found.promised_saving > best.promised_saving + SIMPLER_IS_BETTER):
-            best = found
+        found = (_mesh if way == "mesh" else _content)(sample, precedence)
+        if found is None:
+            continue
+        around = seconds_around(found, sample.attributes, float(sample.costs.sum()))
+        net = found.promised_saving - around / alone
+        if net > (SMALLEST_SAVING if best is None else best.promised_saving + SIMPLER_IS_BETTER):
+            best = replace(found, promised_saving=net)
     return best
 
 
-def _content(sample: JudgedSample, precedence: Precedence | None, config: MeshConfig) -> RoutePlan | None:
+def best_order(sample: JudgedSample, precedence: Precedence) -> Order:
+    """The order for all rows of a sample."""
+    return greedy_order(sample.drops[sample.drops.any(axis=1)], sample.costs, precedence)
+
+
+def costs_by_route(plan: RoutePlan, sample: JudgedSample) -> Floats:
+    """What the filters take for every row by the order of every route."""
+    return np.stack([row_costs(order, sample.drops, sample.costs) for order in plan.orders], axis=1)
+
+
+def paid(plan: RoutePlan, sample: JudgedSample) -> Floats:
+    """What every row costs by a plan: the filters in the order of its route, and what routes cost by themselves."""
+    routes = plan.classifier.classify(sample.attributes)
+    spent: Floats = costs_by_route(plan, sample)[np.arange(len(sample)), routes]
+    return spent + seconds_around(plan, sample.attributes, float(sample.costs.sum()))
+
+
+def _content(sample: JudgedSample, precedence: Precedence) -> RoutePlan | None:
     learner = ClassLearner(sample.drops.shape[1], precedence)
     learner.add(sample.attributes, sample.drops)
     found = learner.propose(sample.costs)
-    if found is None:
-        return None
-    tests, routes = len(found.cells.attributes), len(found.orders)
-    overhead = tests * config.classification_seconds + (routes - 1) * config.overhead_seconds
-    saving = found.saving - overhead / float(row_costs(found.orders[0], sample.drops, sample.costs).mean())
-    return RoutePlan(found.cells, found.orders, "content", saving) if saving > SMALLEST_SAVING else None
+    return None if found is None else RoutePlan(found.cells, found.orders, "content", found.saving)
 
 
-def _mesh(sample: JudgedSample, precedence: Precedence | None, config: MeshConfig) -> RoutePlan | None:
+def _mesh(sample: JudgedSample, precedence: Precedence) -> RoutePlan | None:
+    config = measured(MeshConfig(), sample.attributes, float(sample.costs.sum()))
     mesh = optimize(Sample.from_arrow(sample.attributes, sample.drops, sample.costs), config, precedence)
-    return None if len(mesh.routes) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.gain)
+    return None if len(mesh.routes) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.saving)

@@ -46,12 +46,13 @@ import numpy as np
 
 from anabranch.errors import MissingExtra
 from anabranch.mesh.classifier import DecisionTree
-from anabranch.mesh.plan_search import JudgedSample, find
+from anabranch.mesh.plan_search import JudgedSample, best_order, costs_by_route, find, paid
 from anabranch.mesh.training import Sample
 from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.arrays import Counts, Floats, Order
-from anabranch.ordering.greedy import greedy_order, row_costs
+from anabranch.model.arrays import Counts, Floats
+from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.precedence import Precedence
+from anabranch.routing.held_out import halves
 from anabranch.routing.routed import RoutePlan
 
 Need = Literal["classifier", "routes", "both"]
@@ -88,7 +89,7 @@ class SelfTuning:
 
     def watch(self, sample: JudgedSample) -> Need | None:
         """Take in sampled rows in their order; what they say is to be tuned."""
-        by_route = _costs_by_route(self.plan, sample)
+        by_route = costs_by_route(self.plan, sample)
         own = by_route[np.arange(len(sample)), self.plan.classifier.classify(sample.attributes)]
         wrong = _drifted(self._error, own > WRONG_ROUTE * by_route.min(axis=1))
         moved = _drifted(self._cost, own / max(float(sample.costs.sum()), 1e-12))
@@ -102,19 +103,18 @@ def tune(
 ) -> Tuned | None:
     """Another plan, or one order for all, if that pays on rows it was not learned from; none to leave it as it is.
 
-    `ways` are those of `plan_search.find`; without, the way that the plan came from.
+    `ways` are those of `plan_search.find`; without, the way that the plan came from. Every plan is charged with what
+    its classifier and its routes cost by themselves.
     """
     precedence = precedence or Precedence.none(sample.drops.shape[1])
-    if len(sample) < 2 * FEWEST_ROWS:
+    if len(sample) < 2 * FEWEST_ROWS or not np.isfinite(sample.costs).all():
         return None
-    shuffled = np.random.default_rng(len(sample)).permutation(len(sample))
-    halves = sample.take(np.sort(shuffled[::2])), sample.take(np.sort(shuffled[1::2]))
     tuned, single, now = [], [], []
-    for learn, check in (halves, halves[::-1]):
+    for learn, check in ((sample.take(known), sample.take(unseen)) for known, unseen in halves(len(sample))):
         candidate = _candidate(need, plan, learn, precedence, ways)
-        now.append(_paid(plan, check))
-        single.append(row_costs(_best(learn, precedence), check.drops, check.costs))
-        tuned.append(single[-1] if candidate is None else _paid(candidate, check))
+        now.append(paid(plan, check))
+        single.append(row_costs(best_order(learn, precedence), check.drops, check.costs))
+        tuned.append(single[-1] if candidate is None else paid(candidate, check))
     spent, alone, wished = map(np.concatenate, (now, single, tuned))
     if _pays(spent, wished) and wished.mean() < (1 - WORTHWHILE) * alone.mean():
         found = _candidate(need, plan, sample, precedence, ways)
@@ -126,47 +126,41 @@ def tune(
     return None
 
 
+def again(
+    known: RoutePlan, plan: RoutePlan | None, sample: JudgedSample, precedence: Precedence | None = None
+) -> Tuned | None:
+    """A plan that was in use before instead of the present one (none: one order for all), if that pays on the rows."""
+    precedence = precedence or Precedence.none(sample.drops.shape[1])
+    if not np.isfinite(sample.costs).all():
+        return None
+    alone = row_costs(best_order(sample, precedence), sample.drops, sample.costs)
+    spent, wished = alone if plan is None else paid(plan, sample), paid(known, sample)
+    if not _pays(spent, wished) or wished.mean() >= (1 - WORTHWHILE) * alone.mean():
+        return None
+    saving = 1 - float(wished.sum() / spent.sum())
+    return Tuned(known, f"a plan seen before fits again, saves {100 * saving:.0f} %")
+
+
 def _candidate(
     need: Need, plan: RoutePlan, sample: JudgedSample, precedence: Precedence, ways: Sequence[str]
 ) -> RoutePlan | None:
     if need == "routes":
         codes = plan.classifier.classify(sample.attributes)
-        fits = [sample.drops[codes == route] for route in range(len(plan.orders))]
-        orders = [
-            _order(drops, sample.costs, precedence) if len(drops) else plan.orders[route]
-            for route, drops in enumerate(fits)
-        ]
+        fits = [sample.take(np.flatnonzero(codes == route)) for route in range(len(plan.orders))]
+        orders = [best_order(f, precedence) if len(f) else plan.orders[route] for route, f in enumerate(fits)]
         return replace(plan, orders=tuple(orders))
     if need == "classifier":
-        labels: Counts = _costs_by_route(plan, sample).argmin(axis=1)
+        labels: Counts = costs_by_route(plan, sample).argmin(axis=1)
         columns = Sample.from_arrow(sample.attributes, sample.drops, sample.costs).columns
-        return replace(plan, classifier=TreeRoutes(DecisionTree.learn(columns, labels, leaf_rows=len(labels) // 50)))
+        tree = DecisionTree.learn(columns, labels, leaf_rows=len(labels) // 50)
+        return replace(plan, classifier=TreeRoutes(tree)) if tree.attributes() else None
     return find(ways or (plan.origin,), sample, precedence)
-
-
-def _costs_by_route(plan: RoutePlan, sample: JudgedSample) -> Floats:
-    """What every row costs by the order of every route."""
-    return np.stack([row_costs(order, sample.drops, sample.costs) for order in plan.orders], axis=1)
-
-
-def _paid(plan: RoutePlan, sample: JudgedSample) -> Floats:
-    routes = plan.classifier.classify(sample.attributes)
-    paid: Floats = _costs_by_route(plan, sample)[np.arange(len(sample)), routes]
-    return paid
 
 
 def _pays(before: Floats, after: Floats) -> bool:
     saved = before - after
     noise = float(saved.std()) / np.sqrt(len(saved))
     return bool(saved.mean() > max(WORTHWHILE * before.mean(), CLEAR_DEVIATIONS * noise))
-
-
-def _best(sample: JudgedSample, precedence: Precedence) -> Order:
-    return _order(sample.drops, sample.costs, precedence)
-
-
-def _order(drops: np.ndarray[Any, Any], costs: Floats, precedence: Precedence) -> Order:
-    return greedy_order(drops[drops.any(axis=1)], costs, precedence)
 
 
 def _drifted(detector: Any, values: np.ndarray[Any, Any]) -> bool:

@@ -72,6 +72,16 @@ class NativePredicate(Predicate):
     columns: tuple[str, ...] = ()
     sql: str = ""
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that analysis found."""
+        return self.columns
+
+    @property
+    def findings(self) -> tuple[str | bool, ...]:
+        """What analysis found on one input; on another the same expression may be able to fail."""
+        return (self.kind, self.strict, self.trivial, self.has_python, *self.columns)
+
 
 @dataclass(frozen=True)
 class PythonPredicate(Predicate):
@@ -161,6 +171,8 @@ def stages(predicates: Sequence[Predicate], *, strict: bool = False) -> tuple[St
     [(0,), (1, 2)]
     >>> stages([PythonPredicate("reader", columns=("k",)), PythonPredicate("keeper", keep="k")])
     (Stage(executor='arrow', members=(0, 1)),)
+    >>> [s.members for s in stages([NativePredicate("reader", columns=("k",)), PythonPredicate("keeper", keep="k")])]
+    [(1,), (0,)]
     """
     edges = constraints(predicates, strict=strict)
     left, cut = set(range(len(predicates))), list[Stage]()

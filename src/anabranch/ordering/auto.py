@@ -21,7 +21,7 @@ window, since the old tuples describe data that is gone.
 Notes
 -----
 Drop-profiling probability p -> `profile_probability`, here a state instead of a constant; the thesis leaves changing it
-adaptively open (section 4.3.1).
+adaptively open (section 4.3.1). Only a configured probability of 0 is taken at its word: nothing is profiled.
 
 References
 ----------
@@ -30,6 +30,7 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -84,7 +85,7 @@ class Auto(Reoptimizer):
     @property
     def profile_probability(self) -> float:
         """Share of dropped tuples to profile now."""
-        return self._probability if self.filters > 1 else 0.0
+        return self._probability if self.filters > 1 and self.config.profile_probability > 0 else 0.0
 
     def wanted(self, place: int) -> tuple[int, ...]:
         """All remaining filters, or the one that Sweep asks for."""
@@ -152,7 +153,7 @@ class Auto(Reoptimizer):
     def _rest(self) -> None:
         nothing = np.zeros((0, self.filters), dtype=np.bool_)
         seed = Seed(self.order, nothing, np.zeros(self.filters))
-        self._sweeper = Sweep(self.filters, precedence=self.precedence, seed=seed)
+        self._sweeper = Sweep(self.filters, config=resting_config(self.config), precedence=self.precedence, seed=seed)
         self._probability = RESTING_PROBABILITY
         self.mode, self.reason = "resting", "nothing changes"
 
@@ -161,6 +162,21 @@ class Auto(Reoptimizer):
 
     def _why(self, jumped: int | None) -> str:
         return "the sweep found a better order" if jumped is None else f"the drop rate of filter {jumped + 1} jumped"
+
+
+def resting_config(config: OrderingConfig) -> OrderingConfig:
+    """What was chosen for the policy holds for Sweep, too; where nothing was chosen, Sweep has defaults of its own.
+
+    >>> found = resting_config(OrderingConfig(thrash_avoidance=0.5, window_tuples=77))
+    >>> found.thrash_avoidance, found.window_tuples, found.minimum_profiles
+    (0.5, 77, 77)
+    """
+    usual, sweeping = OrderingConfig.for_policy(Auto.name), OrderingConfig.for_policy(Sweep.name)
+    names = [f.name for f in fields(OrderingConfig)]
+    chosen = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(usual, name)}
+    window = chosen.get("window_tuples", sweeping.window_tuples)
+    fewest = min(chosen.get("minimum_profiles", sweeping.minimum_profiles), window)
+    return replace(sweeping, **{**chosen, "minimum_profiles": fewest})
 
 
 def profiling_share(seen: Observation, order: Order) -> float:

@@ -14,12 +14,13 @@ belong to route 0, the one for everything.
 
 Notes
 -----
-Partitioning functions f_j with d partitions of section 4.1: d -> `MOST_CODES`.
+Partitioning functions f_j with d partitions of section 4.1: d -> `MOST_CODES`, and `RANGES` for numbers.
 
 Differs from the paper
 ----------------------
 Frequent values have codes of their own instead of hash buckets, so that a route can be explained, and ranges follow the
-quantiles of a sample instead of running extremes, so that outliers do not empty them.
+quantiles of a sample instead of running extremes, so that outliers do not empty them. A small sample is cut into fewer
+ranges than a large one, so that each has rows enough for an order of its own.
 
 References
 ----------
@@ -39,11 +40,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.model.arrays import Floats
-from anabranch.model.attributes import is_discrete, numbers
+from anabranch.model.attributes import is_discrete, is_numeric, numbers
+from anabranch.routing.json_values import from_json, to_json
 
 MOST_CODES = 24
 SEQUENCE = 0.9
 RANGES = 12
+FEWEST_RANGES = 4
+ROWS_PER_RANGE = 14
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 Columns = Mapping[str, pa.Array]
@@ -63,7 +67,7 @@ class ValueSplit:
 
     def encode(self, array: pa.Array) -> Codes:
         """The code of every row."""
-        found = pc.index_in(array, value_set=self._listed(array.type))
+        found = pc.index_in(_without_negative_zero(array), value_set=self._listed(array.type))
         codes: Codes = pc.fill_null(found, len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes
 
@@ -101,7 +105,7 @@ class RangeSplit:
     def describe(self, codes: Sequence[int]) -> str:
         """The condition that a row has one of the codes."""
         chosen = sorted(c for c in codes if c < self.codes - 1)
-        parts = [self._interval(first, last) for first, last in _runs(chosen)]
+        parts = [self._interval(first, last) for first, last in runs(chosen)]
         if self.codes - 1 in codes and len(chosen) < self.codes - 1:
             parts.append(f"{self.attribute} is null")
         return " or ".join(parts) if len(chosen) < self.codes - 1 else f"any {self.attribute}"
@@ -119,19 +123,25 @@ def split(attribute: str, array: pa.Array) -> Split | None:
     """A split of an attribute by a sample of its values; None where it cannot tell rows apart usefully.
 
     Constants cannot; nor can discrete attributes in which nearly every row has a value of its own, or numbers that only
-    grow or fall, but for a few jumps, such as sequences and timestamps: their values do not come back.
+    grow or fall, but for a few jumps, such as sequences and timestamps: their values do not come back. Nor can columns
+    of nested and other rare types.
     """
-    counts = pc.value_counts(array.drop_null())
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    discrete = is_discrete(kind) or pa.types.is_binary(kind)
+    if not (discrete or is_numeric(kind)):
+        return None
+    counts = pc.value_counts(_without_negative_zero(array.drop_null()))
     distinct = len(counts)
     if distinct < 2 and not (distinct == 1 and array.null_count):
         return None
-    if is_discrete(array.type) or distinct <= RANGES:
+    if discrete or distinct <= RANGES:
         if distinct > max(MOST_CODES, len(array) // 4):
             return None
         ranked = sorted(counts.to_pylist(), key=lambda c: -c["counts"])
         return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1]))
     values = numbers(array)
-    steps = np.diff(values[~np.isnan(values)])
+    values = values[np.isfinite(values)]
+    steps = np.diff(values)
     if len(steps) and max(np.mean(steps > 0), np.mean(steps < 0)) > SEQUENCE:
         return None
     return RangeSplit(attribute, _quantiles(values))
@@ -183,15 +193,14 @@ class Cells:
 
 def _split_dict(s: Split) -> dict[str, Any]:
     if isinstance(s, RangeSplit):
-        return {"attribute": s.attribute, "bounds": list(s.bounds)}
-    dates = [v.isoformat() if hasattr(v, "isoformat") else v for v in s.values]
-    return {"attribute": s.attribute, "values": dates}
+        return {"attribute": s.attribute, "bounds": [to_json(b) for b in s.bounds]}
+    return {"attribute": s.attribute, "values": [to_json(v) for v in s.values]}
 
 
 def _split_of(data: Mapping[str, Any]) -> Split:
     if "bounds" in data:
-        return RangeSplit(data["attribute"], tuple(data["bounds"]))
-    return ValueSplit(data["attribute"], tuple(data["values"]))
+        return RangeSplit(data["attribute"], tuple(map(from_json, data["bounds"])))
+    return ValueSplit(data["attribute"], tuple(map(from_json, data["values"])))
 
 
 def cells_of(splits: Sequence[Split], columns: Columns) -> Codes:
@@ -221,19 +230,29 @@ def coarse(s: Split) -> Split:
 
 
 def _quantiles(values: Floats) -> tuple[float, ...]:
-    inner = np.nanquantile(values, np.linspace(0, 1, RANGES + 1)[1:-1])
-    return tuple(dict.fromkeys(float(v) for v in inner))
+    """Bounds of ranges with about as many rows each; they lie between values, where rounding moves no row."""
+    ranges = min(max(len(values) // ROWS_PER_RANGE, FEWEST_RANGES), RANGES)
+    distinct, places = np.unique(values), np.arange(1, ranges) * len(values) // ranges
+    above = np.unique(np.searchsorted(distinct, np.sort(values)[places], side="right"))
+    above = above[above < len(distinct)]
+    return tuple((distinct[above - 1] / 2 + distinct[above] / 2).tolist())
+
+
+def _without_negative_zero(array: pa.Array) -> pa.Array:
+    """Zeros are equal, whatever their signs."""
+    return pc.add(array, pa.scalar(0, array.type)) if pa.types.is_floating(array.type) else array
 
 
 def _listing(values: Sequence[Any]) -> str:
     return "(" + ", ".join(repr(v) for v in values) + ")"
 
 
-def _runs(codes: Sequence[int]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
+def runs(codes: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last of every stretch of codes that follow each other."""
+    found: list[tuple[int, int]] = []
     for c in codes:
-        if runs and runs[-1][1] == c - 1:
-            runs[-1] = (runs[-1][0], c)
+        if found and found[-1][1] == c - 1:
+            found[-1] = (found[-1][0], c)
         else:
-            runs.append((c, c))
-    return runs
+            found.append((c, c))
+    return found

@@ -46,6 +46,7 @@ from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.cells import Cells, Codes, Columns, Split, cell_count, cells_of, coarse, pairs, split
 from anabranch.routing.gain_ratio import information_gain, significant
+from anabranch.routing.held_out import halves
 
 SMALLEST_SAMPLE = 60
 LARGEST_SAMPLE = 800
@@ -146,9 +147,8 @@ class ClassLearner:
     def _saving(self, splits: tuple[Split, ...], columns: Columns, drops: BoolMatrix, costs: Floats) -> float:
         """Share of the single order's cost saved on held-out rows; 0 unless it is clear."""
         where = cells_of(splits, columns)
-        fold = np.random.default_rng(len(drops)).random(len(drops)) < 0.5
         saved, paid = [], 0.0
-        for learn, check in ((fold, ~fold), (~fold, fold)):
+        for learn, check in halves(len(drops)):
             cells, orders = self._routes(splits, where[learn], drops[learn], costs)
             single = row_costs(orders[0], drops[check], costs)
             routed = np.zeros(len(single))
@@ -172,7 +172,7 @@ class ClassLearner:
         groups = [(int(c), rows) for c, rows in groups if len(rows) >= SMALLEST_CELL]
         for _, rows in sorted(groups, key=lambda g: -len(g[1])):
             order = self._best(rows, costs)
-            if order not in orders[1:] and len(orders) <= MOST_ROUTES:
+            if order not in orders[1:] and len(orders) < MOST_ROUTES:
                 orders.append(order)
         cells = cell_count(splits)
         route_of = np.zeros(cells, dtype=np.int64)

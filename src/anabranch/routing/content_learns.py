@@ -205,7 +205,11 @@ class ContentLearns:
         for attribute in sorted({int(attribute) for attribute in self.classifiers if attribute != NONE}):
             codes = self.partitions[attribute].codes(columns[attribute])
             buckets[:, self.classifiers == attribute] = codes[:, np.newaxis]
-            _, first, group = np.unique(group * self.width + codes, return_index=True, return_inverse=True)
+            keys = group * self.width + codes
+            member = np.full(len(first) * self.width, NONE)
+            member[keys] = np.arange(rows)
+            used = member >= 0
+            first, group = member[used], (used.cumsum() - 1)[keys]
         return buckets, first, group
 
     def _draw(self, rows: int) -> Mask:

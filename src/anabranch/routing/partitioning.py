@@ -154,7 +154,8 @@ def unfit(values: Column, *, buckets: int, discrete: bool) -> str:
         ordered = np.zeros(0)
     else:
         ordered = present
-    distinct = len(np.unique(present))
+    ranked = np.sort(present)
+    distinct = min(len(ranked), 1) + int(np.count_nonzero(ranked[1:] != ranked[:-1]))
     if distinct + (len(present) < len(values)) <= 1:
         return "constant"
     if distinct > buckets and len(ordered) and (bool(np.all(ordered[1:] >= ordered[:-1])) or _falling(ordered)):

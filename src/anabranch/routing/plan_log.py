@@ -51,11 +51,16 @@ class PlanLog:
     """The latest plans with their statistics."""
 
     def __init__(self, entries: tuple[LoggedPlan, ...] = ()) -> None:
-        self.entries: deque[LoggedPlan] = deque(entries, maxlen=MOST_ENTRIES)
+        self._entries: deque[LoggedPlan] = deque(entries, maxlen=MOST_ENTRIES)
+
+    @property
+    def entries(self) -> tuple[LoggedPlan, ...]:
+        """All of them, oldest first; another thread may add to the log meanwhile."""
+        return tuple(self._entries)
 
     def note(self, time: float, columns: Columns, drops: BoolMatrix, plan: RoutePlan) -> None:
         """Log a plan with the sample that it was found on."""
-        self.entries.append(LoggedPlan(time, *_statistics(columns, drops, plan), plan))
+        self._entries.append(LoggedPlan(time, *_statistics(columns, drops, plan), plan))
 
     def recall(self, columns: Columns, drops: BoolMatrix) -> RoutePlan | None:
         """The latest plan whose statistics the sample shows again."""

@@ -223,6 +223,11 @@ class RoutedPipeline:
         old = self._routes.plan
         return RoutePlan(old.classifier, orders, old.origin, old.promised_saving)
 
+    @property
+    def on_trial(self) -> RoutePlan | None:
+        """The routes that are tried out, with the verdict still to come."""
+        return self._routes.plan if self._routes is not None and self._trial is not None else None
+
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
         if self._trial is not None:

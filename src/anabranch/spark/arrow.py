@@ -114,6 +114,7 @@ class FilterTask:
                     pipeline.version,
                     pipeline.gave_up,
                     pipeline.take_sample(),
+                    pipeline.on_trial,
                 )
                 self.ledger.add([record])
 

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.model.predicates import Kind, NativePredicate
-from anabranch.spark.names import quoted
+from anabranch.spark.names import column
 
 PILOT_ROWS = 500
 TIMED_ROWS = 500
@@ -115,7 +115,13 @@ def pilot(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequ
 
 def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequence[str]) -> Pilot | str:
     needed = list(dict.fromkeys([*(c for p in predicates for c in p.columns), *attributes]))
-    sample = df.select(*(F.col(quoted(c)) for c in needed)).limit(PILOT_ROWS).toArrow()
+    try:
+        chosen = df.select(*(column(df, c).alias(c) for c in needed))
+    except AnalysisException as error:
+        if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            raise
+        return "the sample would lack what Python predicates compute"
+    sample = chosen.limit(PILOT_ROWS).toArrow()
     if not sample.num_rows:
         return "the sample is empty"
     local = df.sparkSession.createDataFrame(sample)

@@ -41,7 +41,7 @@ from anabranch.spark import arrow, catalyst, pilot, plans
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Kinds, Ledger, LedgerParam, Part
 from anabranch.spark.lookup import collect_values, member_test
-from anabranch.spark.native_order import NativeOrder
+from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
 from anabranch.spark.tuner import Tuner
 
@@ -114,7 +114,6 @@ class Filter:
         self._tables: dict[str, pa.Array] = {}
         self._native: dict[Part, NativeOrder] = {}
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
-        self._parts: tuple[tuple[int, ...], ...] = ()
         self._applied: DataFrame | None = None
         self._loaded = False
         for p in self.predicates:
@@ -130,7 +129,10 @@ class Filter:
         """Rows that no predicate rejects and on which one fails, with `_predicate` and `_error`.
 
         It is computed from the DataFrame that the filter was last applied to (or the one given), by running the
-        predicates again; it counts nothing in the report.
+        predicates again; it counts nothing in the report. After `foreach_batch` that is the last micro-batch: ask for
+        it inside the sink. A failure that does not come back, of a remote service say, is in neither result: its row
+        failed when rows passed, and passes when failures are looked for. Let such a predicate remember its answers, or
+        compute them into a column that is persisted before the filter.
         """
         df = df if df is not None else self._applied
         if self.on_error != "quarantine":
@@ -167,14 +169,15 @@ class Filter:
         return run
 
     def _learn(self) -> None:
-        for order in self._native.values():
+        for part, order in self._native.items():
             for event in order.learn():
                 self._ledger.note(event)
+            self._ledger.keep_native(part, order.state())
 
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
         self._ledger.save()
-        return build_report(self.policy, self.predicates, self._parts, self._ledger, self._native)
+        return build_report(self.policy, self.predicates, self._ledger)
 
     def events(self) -> tuple[Event, ...]:
         """Every decision so far, oldest first."""
@@ -199,6 +202,8 @@ class Filter:
     def load(self, path: str | os.PathLike[str]) -> Filter:
         """Start with what a filter of the same predicates has saved; returns the filter."""
         self._ledger.load_learned(Path(path))
+        self._native.clear()
+        self._tuners.clear()  # they add to the log of plans that was there before
         self._loaded = True
         return self
 
@@ -230,7 +235,7 @@ class Filter:
         """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
         out, judged = df, self._judged(df)
         cut = stages(judged, strict=self.strict)
-        self._parts = tuple(stage.members for stage in cut)
+        self._ledger.keep_parts(tuple(stage.members for stage in cut))
         for at, stage in enumerate(cut):
             if stage.executor == "catalyst":
                 out = self._native_order(df, stage, [judged[i] for i in stage.members]).apply(out, batch_id)
@@ -242,23 +247,35 @@ class Filter:
         return out
 
     def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
-        """The predicates, native ones with what Spark's analyzer says about them."""
-        return tuple(catalyst.inspect(df, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
+        """The predicates, native ones with what Spark's analyzer says about them; they may read kept columns, too."""
+        kept = {p.keep: _data_type(p) for p in self.predicates if isinstance(p, PythonPredicate) and p.keep}
+        taken = {name.lower() for name in df.columns}
+        added = {name: F.lit(None).cast(kind) for name, kind in kept.items() if name.lower() not in taken}
+        wide = df.withColumns(added) if added else df
+        return tuple(catalyst.inspect(wide, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
 
     def _native_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> NativeOrder:
+        native = [p for p in members if isinstance(p, NativePredicate)]
         known, attributes = self._native.get(stage.members), self._attributes(df, members)
-        if known is None or known.attributes != attributes:
-            native = [p for p in members if isinstance(p, NativePredicate)]
+        fit = fit_of(native, attributes)
+        if known is None or known.fit != fit:
             precedence = Precedence(len(native), constraints(native, strict=self.strict))
             known = NativeOrder(native, precedence, self.policy, self.config, attributes)
-            before = known.names()
-            known.decide(df)
-            self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
+            kept = self._ledger.natives().get(stage.members)
+            if kept is not None and kept.fit == fit and self.policy != "fixed":
+                known.resume(kept)
             self._native[stage.members] = known
+        before, why = known.names(), known.why
+        known.decide(df)
+        if known.why != why:
+            self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
+        self._ledger.keep_native(stage.members, known.state())
         return known
 
     def _task(self, df: DataFrame, stage: Stage, counted: bool) -> arrow.FilterTask:
         members = [self.predicates[i] for i in stage.members]
+        if self.on_error == "quarantine":
+            _require_room_for_errors(df)
         kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
         types = _input_types(df, members, dict(kept))
         attributes = self._attributes(df, members)
@@ -285,7 +302,7 @@ class Filter:
             plan_reason=self._ledger.tuned(stage.members, kinds)[1],
             node=next(self._nodes),
             quarantine=self.on_error == "quarantine",
-            seed=self._ledger.learned(stage.members),
+            seed=None if self.policy == "fixed" else self._ledger.learned(stage.members),
             ledger=self._shared_ledger(df) if counted else None,
         )
         return self._with_pilot(df, task) if self.policy == "mesh" else task
@@ -306,7 +323,9 @@ class Filter:
 
     def _tune(self, part: Part, kinds: Kinds, precedence: Precedence) -> None:
         """Offer what tasks sampled to the tuner, and switch to the plan that it has found meanwhile."""
-        tuner = self._tuners.setdefault((part, kinds), Tuner(self.policy, precedence))
+        tuner = self._tuners.get((part, kinds))
+        if tuner is None:
+            tuner = self._tuners[part, kinds] = Tuner(self.policy, precedence, self._ledger.log(part, kinds))
         found = tuner.take(self._ledger.plan(part, kinds))
         if found is not None:
             self._ledger.switch_plan(part, kinds, found.plan, found.reason)
@@ -335,9 +354,15 @@ class Filter:
             return {}
         names = self.attributes
         if names is None:
-            read = [n for p in members for n in (p.columns if isinstance(p, NativePredicate) else p.reads)]
-            names = plans.attributes_of(df, read)
-        return {name: _column_type(df, name, df.columns, "attributes") for name in names}
+            names = plans.attributes_of(df, [n for p in members for n in p.reads])
+        kinds = {name: _column_type(df, name, df.columns, "attributes") for name in names}
+        for name, kind in kinds.items():
+            if not isinstance(kind, plans.SIMPLE):
+                raise QueryError(
+                    f"column {name!r} in attributes is of type {kind.simpleString()}, which tells no rows apart",
+                    hint="name numbers, texts, booleans, dates or timestamps; a field of a struct is s.field",
+                )
+        return kinds
 
     def _shared_ledger(self, df: DataFrame) -> Any:
         if self._accumulator is None:
@@ -399,6 +424,15 @@ def _input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, Da
             if name not in kept and name not in types:
                 types[name] = _column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
     return types
+
+
+def _require_room_for_errors(df: DataFrame) -> None:
+    taken = [name for name in df.columns if name.lower() in (arrow.PREDICATE_COLUMN, arrow.ERROR_COLUMN)]
+    if taken:
+        raise QueryError(
+            f"the input has a column {taken[0]!r}, where rows that are set aside tell what failed",
+            hint="rename or drop it before the filter",
+        )
 
 
 def _kinds(attributes: Mapping[str, DataType]) -> Kinds:

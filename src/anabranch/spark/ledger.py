@@ -7,10 +7,12 @@ replaces what the interrupted run had counted. Old records are folded into runni
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -30,8 +32,11 @@ from anabranch.ordering.pipeline import Tally
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark.saved import (
+    NativeState,
     log_from_json,
     log_to_json,
+    native_from_json,
+    native_to_json,
     plan_from_json,
     plan_to_json,
     seed_from_json,
@@ -44,8 +49,8 @@ RECENT_SAMPLES = 64
 SEED_PROFILES = 2000
 SAVE_INTERVAL_SECONDS = 1.0
 STATE_FILE = "filter.json"
-STATE_VERSION = 3
-SAVED_VERSION = 2
+STATE_VERSION = 4
+SAVED_VERSION = 3
 
 
 Part = tuple[int, ...]
@@ -85,6 +90,7 @@ class TaskRecord:
     plan_version: int = 0
     gave_up: bool = False
     sample: tuple[Mapping[str, pa.Array], BoolMatrix] | None = None
+    trial: RoutePlan | None = None
 
 
 @dataclass
@@ -141,11 +147,14 @@ class Ledger:
         self._folded: dict[Part, Entry] = {}
         self._recent: dict[tuple[Part, TaskKey], Entry] = {}
         self._plans: dict[Part, tuple[Kinds, RoutePlan]] = {}
+        self._trials: dict[Part, RoutePlan] = {}
         self._tuned: dict[tuple[Part, Kinds], tuple[int, str]] = {}
         self._samples: dict[tuple[Part, Kinds], deque[tuple[Mapping[str, pa.Array], BoolMatrix]]] = {}
         self._logs: dict[tuple[Part, Kinds], PlanLog] = {}
         self._events: deque[events.Event] = deque(maxlen=RECENT_EVENTS)
         self._learned: dict[Part, Seed] = {}
+        self._natives: dict[Part, NativeState] = {}
+        self._parts: tuple[Part, ...] = ()
         self._path = None if state is None else Path(state) / STATE_FILE
         self._saved = 0.0
         if self._path is not None:
@@ -172,11 +181,14 @@ class Ledger:
                 self._folded[part].add(old.tally, old.routes.values())
             if time.monotonic() - self._saved > SAVE_INTERVAL_SECONDS:
                 self.save()
+            else:
+                self._save_later()
 
     def note(self, event: events.Event) -> None:
         """Enter a decision that was made on the driver."""
         with self._lock:
             self._events.append(event)
+            self._save_later()
 
     def totals(self) -> dict[Part, Entry]:
         """Counts and times of every stage over all tasks."""
@@ -196,11 +208,37 @@ class Ledger:
         with self._lock:
             return self._learned.get(part)
 
+    def natives(self) -> dict[Part, NativeState]:
+        """What is known of every stage of native predicates."""
+        with self._lock:
+            return dict(self._natives)
+
+    def keep_native(self, part: Part, state: NativeState) -> None:
+        """Know this of a stage of native predicates from now on."""
+        with self._lock:
+            self._natives[part] = state
+            self._save_later()
+
+    def parts(self) -> tuple[Part, ...]:
+        """The stages, in the order in which rows last went through them."""
+        with self._lock:
+            return self._parts
+
+    def keep_parts(self, parts: tuple[Part, ...]) -> None:
+        """Rows go through these stages now."""
+        with self._lock:
+            self._parts = parts
+
     def plan(self, part: Part, kinds: Kinds) -> RoutePlan | None:
         """The routes that the last task with routes used, if they fit an input of these kinds."""
         with self._lock:
             found = self._plans.get(part)
             return found[1] if found and self.misfit(part, kinds) is None else None
+
+    def plans(self) -> dict[Part, RoutePlan]:
+        """The routes in use by stage, or on trial as the last task said; a stage without has one order for all rows."""
+        with self._lock:
+            return self._trials | {part: plan for part, (_, plan) in self._plans.items()}
 
     def misfit(self, part: Part, kinds: Kinds) -> tuple[str, str] | None:
         """A column that the routes look at, and its type, which an input of these kinds does not have."""
@@ -248,9 +286,7 @@ class Ledger:
             learned = {
                 "version": SAVED_VERSION,
                 "names": self._names,
-                "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
-                "plans": self._plans_json(),
-                "log": [[part, kinds, log_to_json(log)] for (part, kinds), log in self._logs.items()],
+                **self._learned_json(),
             }
         _write(path, learned)
 
@@ -258,26 +294,29 @@ class Ledger:
         """Take in what `save_learned` wrote."""
         saved = _read(path, SAVED_VERSION, self._names, "what a filter has learned")
         with self._lock:
-            self._learned = {tuple(part): seed_from_json(s) for part, s in saved["learned"]}
-            self._plans = _plans(saved["plans"])
-            self._logs = {(tuple(part), _kinds(kinds)): log_from_json(log) for part, kinds, log in saved["log"]}
+            self._take_learned(saved)
 
     def save(self) -> None:
         """Write the state folder, atomically."""
-        self._saved = time.monotonic()
-        if self._path is None:
-            return
         with self._lock:
+            self._saved = time.monotonic()
+            _unsaved.discard(self)
+            if self._path is None:
+                return
             state = {
                 "version": STATE_VERSION,
                 "names": self._names,
                 "folded": [[part, _entry_json(e)] for part, e in self._folded.items()],
                 "recent": [[part, asdict(key), _entry_json(e)] for (part, key), e in self._recent.items()],
-                "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
-                "plans": self._plans_json(),
+                **self._learned_json(),
                 "events": [[type(e).__name__, asdict(e)] for e in self._events],
             }
-        _write(self._path, state)
+            _write(self._path, state)
+
+    def _save_later(self) -> None:
+        """Have the state written when the program ends, unless that happens before."""
+        if self._path is not None:
+            _unsaved.add(self)
 
     def _enter_one(self, record: TaskRecord) -> None:
         entry = self._recent.get((record.part, record.key))
@@ -286,6 +325,9 @@ class Ledger:
         entry.add(record.tally, record.routes)
 
     def _keep_plan(self, record: TaskRecord) -> None:
+        self._trials.pop(record.part, None)
+        if record.trial is not None:
+            self._trials[record.part] = record.trial
         if record.plan_version < self.tuned(record.part, record.kinds)[0]:
             return
         if record.plan is not None:
@@ -293,8 +335,21 @@ class Ledger:
         elif record.gave_up and self.plan(record.part, record.kinds) is not None:
             del self._plans[record.part]
 
-    def _plans_json(self) -> list[Any]:
-        return [[part, kinds, plan_to_json(plan)] for part, (kinds, plan) in self._plans.items()]
+    def _learned_json(self) -> dict[str, Any]:
+        return {
+            "parts": self._parts,
+            "learned": [[part, seed_to_json(s)] for part, s in self._learned.items()],
+            "natives": [[part, native_to_json(state)] for part, state in self._natives.items()],
+            "plans": [[part, kinds, plan_to_json(plan)] for part, (kinds, plan) in self._plans.items()],
+            "log": [[part, kinds, log_to_json(log)] for (part, kinds), log in self._logs.items()],
+        }
+
+    def _take_learned(self, data: dict[str, Any]) -> None:
+        self._parts = tuple(map(tuple, data["parts"]))
+        self._learned = {tuple(part): seed_from_json(s) for part, s in data["learned"]}
+        self._natives = {tuple(part): native_from_json(state) for part, state in data["natives"]}
+        self._plans = {tuple(part): (_kinds(kinds), plan_from_json(plan)) for part, kinds, plan in data["plans"]}
+        self._logs = {(tuple(part), _kinds(kinds)): log_from_json(log) for part, kinds, log in data["log"]}
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -320,9 +375,24 @@ class Ledger:
         state = _read(path, STATE_VERSION, self._names, "the state of a filter")
         self._folded = {tuple(part): _entry(e) for part, e in state["folded"]}
         self._recent = {(tuple(part), TaskKey(**key)): _entry(e) for part, key, e in state["recent"]}
-        self._learned = {tuple(part): seed_from_json(s) for part, s in state["learned"]}
-        self._plans = _plans(state["plans"])
+        self._take_learned(state)
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
+
+
+_unsaved: set[Ledger] = set()
+"""Ledgers that know more than their state folders, kept until they are written."""
+
+
+@atexit.register
+def _save_the_rest() -> None:
+    """Write what the last tasks sent; a folder that was deleted meanwhile needs nothing any more."""
+    for ledger in tuple(_unsaved):
+        try:
+            ledger.save()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            warnings.warn(f"The last counts of a filter could not be saved: {error}", stacklevel=1)
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
@@ -381,10 +451,6 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
 def _entry(data: dict[str, Any]) -> Entry:
     routes = [RouteState(**_tuples(route)) for route in data["routes"]]
     return Entry(_tally(data["tally"]), {route.tests: route for route in routes}, data["attempt"])
-
-
-def _plans(data: list[Any]) -> dict[Part, tuple[Kinds, RoutePlan]]:
-    return {tuple(part): (_kinds(kinds), plan_from_json(plan)) for part, kinds, plan in data}
 
 
 def _kinds(data: list[Any]) -> Kinds:

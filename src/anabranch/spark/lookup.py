@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType
 
 from anabranch.errors import DataError, QueryError, ResourceError, UnknownColumn, suggest
 from anabranch.model.predicates import LookupPredicate
@@ -138,8 +140,14 @@ def collect_values(lookup: LookupPredicate) -> pa.Array:
 
 
 def _collect(lookup: LookupPredicate, df: Any) -> pa.Table:
+    """The distinct values of a DataFrame's column; of values of any length, the driver first asks how long they are."""
     name = _chosen(lookup, df.columns)
-    table = df.select(quoted(name)).distinct().limit(LARGEST_TABLE_ROWS + 1).toArrow()
+    values = df.select(F.col(quoted(name)).alias("value")).distinct().limit(LARGEST_TABLE_ROWS + 1)
+    if isinstance(values.schema["value"].dataType, (StringType, BinaryType)):
+        size = values.agg(F.count("*"), F.coalesce(F.sum(F.octet_length("value")), F.lit(0))).first()
+        if size[1] > LARGEST_TABLE_BYTES:
+            raise _too_big(lookup, f"{size[0]:,} values, {size[1] / 1e6:,.0f} MB")
+    table = values.withColumnRenamed("value", name).toArrow()
     if table.num_rows > LARGEST_TABLE_ROWS:
         raise _too_big(lookup, f"more than {LARGEST_TABLE_ROWS:,} values")
     return table

@@ -19,12 +19,14 @@ from anabranch.model.predicates import NativePredicate
 from anabranch.ordering import Observation as Profile
 from anabranch.ordering import Seed, expected_cost, greedy_order, make, optimal_order
 from anabranch.ordering.precedence import Precedence
-from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.routing.routed import RoutePlan
+from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import catalyst
 from anabranch.spark.arrow import ROUTING
-from anabranch.spark.names import quoted
+from anabranch.spark.names import column, quoted
 from anabranch.spark.native_routes import NativeRoutes, from_json
 from anabranch.spark.route_expression import routed
+from anabranch.spark.saved import Fit, NativeState
 
 PROFILED_ROWS_PER_BATCH = 500
 HASH_BUCKETS = 1_000_000
@@ -54,15 +56,17 @@ class NativeOrder:
         attributes: Mapping[str, DataType],
     ) -> None:
         self.predicates, self.precedence = predicates, precedence
-        # How much is profiled is settled here, so of the routing policies only A-Greedy is left.
-        ordering = "agreedy" if policy in ROUTING else policy
+        # How much is profiled is settled here, and Spark draws no orders: of such policies only A-Greedy is left.
+        ordering = "agreedy" if policy in (*ROUTING, SourceBasedOrder.name) else policy
         self._policy = make(ordering, len(predicates), config=config, precedence=precedence)
         self.attributes = attributes
+        self.fit = fit_of(predicates, attributes)
         self._routes = NativeRoutes(predicates, precedence, policy)
         self._config = config
         self._costs = np.full(len(predicates), np.nan)
-        self._sampled = np.zeros(len(predicates), dtype=np.int64)
+        self._dropped = np.zeros(len(predicates), dtype=np.int64)
         self._pending: Observation | None = None
+        self._piloted = False
         self._share = 0.01
         self.sample_rows = 0
         self.why = "as written"
@@ -77,18 +81,18 @@ class NativeOrder:
         return tuple(self.predicates[i].name for i in self.order)
 
     def decide(self, df: DataFrame) -> None:
-        """Choose an order by a pilot sample, where that pays."""
+        """Choose an order by a pilot sample, where that pays; until there was one, every input is a new chance."""
+        if self._piloted:
+            return
         if self._policy.name == "fixed":
             self.why = "fixed as written"
             return
-        if df.isStreaming:
-            self.why = "as written; a stream cannot be sampled ahead"
-            return
-        found = catalyst.pilot(df, self.predicates, tuple(self.attributes))
-        if isinstance(found, str):
+        found = self._pilot(df)
+        if not isinstance(found, str):
+            self._piloted = True
+            self._adopt(found)
+        elif self._as_written():
             self.why = f"as written; {found}"
-            return
-        self._adopt(found)
 
     def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
         """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
@@ -104,10 +108,6 @@ class NativeOrder:
     def plan(self) -> RoutePlan | None:
         """The routes; none where there is one order."""
         return self._routes.plan
-
-    def routes(self) -> list[RouteState]:
-        """The routes with the rows of the sample that take them."""
-        return self._routes.states()
 
     def learn(self) -> Iterator[Event]:
         """Take in the profile of the last micro-batch, once Spark has told that its pass is finished."""
@@ -132,13 +132,33 @@ class NativeOrder:
             self.why = reason
             yield self._routes.changed(int(seen["rows"]), reason)
 
-    def sampled(self, i: int) -> tuple[int, int, float] | None:
-        """Rows of the sample, rows that a predicate passes among them, and its seconds per row."""
-        return (
-            (self.sample_rows, self.sample_rows - int(self._sampled[i]), float(self._costs[i]))
-            if self.sample_rows
-            else None
+    def state(self) -> NativeState:
+        """What is known, for the report and for the next run."""
+        return NativeState(
+            fit=self.fit,
+            seed=Seed(self.order, self._policy.profiles(), self._costs),
+            piloted=self._piloted,
+            why=self.why,
+            sample_rows=self.sample_rows,
+            dropped=tuple(self._dropped.tolist()),
+            plan=self.plan,
+            shares=self._routes.shares,
         )
+
+    def resume(self, state: NativeState) -> None:
+        """Go on with what an earlier run has learned on such an input."""
+        self._use(state.seed)
+        self._costs, self._piloted, self.why = state.seed.costs, state.piloted, state.why
+        self.sample_rows, self._dropped = state.sample_rows, np.array(state.dropped, dtype=np.int64)
+        self._routes.resume(state.plan, state.shares)
+
+    def _pilot(self, df: DataFrame) -> catalyst.Pilot | str:
+        if df.isStreaming:
+            return "a stream cannot be sampled ahead"
+        return catalyst.pilot(df, self.predicates, tuple(self.attributes))
+
+    def _as_written(self) -> bool:
+        return self.order == tuple(range(len(self.predicates)))
 
     def _adaptive(self) -> bool:
         return self._policy.name != "fixed" and len(self.predicates) > 1
@@ -149,7 +169,7 @@ class NativeOrder:
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
         bits = F.struct(
             *(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)),
-            *(F.col(quoted(name)).alias(f"a{i}") for i, name in enumerate(self.attributes)),
+            *(column(df, name).alias(f"a{i}") for i, name in enumerate(self.attributes)),
         )
         self._pending = Observation()
         # As text: Spark 4.0 hands a list over as an object of Java.
@@ -157,22 +177,24 @@ class NativeOrder:
         return df.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles.alias("profiles"))
 
     def _adopt(self, found: catalyst.Pilot) -> None:
-        """Adopt the order that the policy would reach on the sample, if it is clearly cheaper than the written one."""
+        """Adopt the order that the policy would reach on the sample, if it is clearly cheaper than the present one."""
         self._costs = found.costs
         self._count(found.drops)
         dropped, passed = found.drops[found.drops.any(axis=1)], int((~found.drops.any(axis=1)).sum())
         proposal = self._proposal(found)
-        written, wished = (expected_cost(o, dropped, found.costs, passed=passed) for o in (self.order, proposal))
-        gain = written / wished if wished else 1.0
-        if wished < self._config.thrash_avoidance * written:
-            seed = Seed(proposal, dropped, found.costs)
-            self._policy = make(
-                self._policy.name, len(self.predicates), config=self._config, precedence=self.precedence, seed=seed
-            )
-            self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than as written"
+        before = "as written" if self._as_written() else "as before"
+        present, wished = (expected_cost(o, dropped, found.costs, passed=passed) for o in (self.order, proposal))
+        gain = present / wished if wished else 1.0
+        if wished < self._config.thrash_avoidance * present:
+            self._use(Seed(proposal, dropped, found.costs))
+            self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than {before}"
         else:
-            self.why = f"as written; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
+            self.why = f"{before}; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
         self.why = self._routes.find(found.attributes, found.drops, found.costs) or self.why
+
+    def _use(self, seed: Seed) -> None:
+        width = len(self.predicates)
+        self._policy = make(self._policy.name, width, config=self._config, precedence=self.precedence, seed=seed)
 
     def _proposal(self, found: catalyst.Pilot) -> Order:
         dropped = found.drops[found.drops.any(axis=1)]
@@ -185,4 +207,10 @@ class NativeOrder:
 
     def _count(self, drops: BoolMatrix) -> None:
         self.sample_rows += len(drops)
-        self._sampled += drops.sum(axis=0)
+        self._dropped += drops.sum(axis=0)
+
+
+def fit_of(predicates: Sequence[NativePredicate], attributes: Mapping[str, DataType]) -> Fit:
+    """What an order of these predicates on this input depends on."""
+    kinds = tuple((name, kind.simpleString()) for name, kind in attributes.items())
+    return tuple(p.findings for p in predicates), kinds

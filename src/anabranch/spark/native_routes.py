@@ -16,8 +16,9 @@ from anabranch.mesh.plan_search import JudgedSample, find
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.model.predicates import NativePredicate
 from anabranch.ordering.precedence import Precedence
-from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.routing.routed import RoutePlan
 from anabranch.spark.arrow import ROUTING
+from anabranch.spark.saved import route_states
 from anabranch.spark.tuner import Tuner
 
 
@@ -41,7 +42,7 @@ class NativeRoutes:
         self._policy = policy
         self._tuner = Tuner(policy, Precedence.none(len(self._costly))) if self.possible else None
         self._plan: RoutePlan | None = None
-        self._shares: tuple[int, ...] = ()
+        self.shares: tuple[int, ...] = ()
 
     @property
     def plan(self) -> RoutePlan | None:
@@ -73,21 +74,19 @@ class NativeRoutes:
         self._tuner.offer(self._plan, sample)
         return None if found is None else found.reason
 
-    def states(self) -> list[RouteState]:
-        """The routes with the rows of the sample that take them; none where there is one order."""
-        plan = self.plan
-        if plan is None:
-            return []
-        tests = map(plan.classifier.tests, range(len(plan.orders)))
-        ways = zip(tests, plan.orders, self._shares, strict=True)
-        return [RouteState(test, order, rows, 0.0) for test, order, rows in ways if rows]
+    def resume(self, plan: RoutePlan | None, shares: tuple[int, ...]) -> None:
+        """Go on with routes that an earlier run has found for the same predicates."""
+        if plan is not None and self.possible:
+            orders = tuple(tuple(self._costly.index(i) for i in order) for order in plan.orders)
+            self._plan, self.shares = replace(plan, orders=orders), shares
 
     def changed(self, rows: int, reason: str) -> RoutesChanged:
         """The event that tells of it."""
+        plan = self.plan
         lines = tuple(
             f"{' | '.join(state.tests) or 'all other rows'}: "
             + " -> ".join(self._predicates[i].name for i in state.order)
-            for state in self.states()
+            for state in (() if plan is None else route_states(plan, self.shares))
         )
         return RoutesChanged(rows, self._policy, lines or ("all rows",), reason)
 
@@ -98,7 +97,7 @@ class NativeRoutes:
         self._plan = plan
         if plan is not None:
             codes = plan.classifier.classify(sample.attributes)
-            self._shares = tuple(np.bincount(codes, minlength=len(plan.orders)).tolist())
+            self.shares = tuple(np.bincount(codes, minlength=len(plan.orders)).tolist())
 
 
 def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, DataType]) -> dict[str, pa.Array]:

@@ -211,7 +211,7 @@ class Compiler:
             self._bind_empty(view, self._schema(flow.text))
             return Sql(f"SELECT * FROM {view}", flow.columns)
         wanted = " AND ".join(f"({condition.sql})" for condition in conditions)
-        return Sql(f"SELECT * FROM ({flow.text}) WHERE {wanted}", flow.columns)
+        return Sql(f"SELECT * FROM ({flow.text}) AS flow WHERE {wanted}", flow.columns)  # or `WHERE (x)` names it
 
     def project(self, flow: Sql, items: Items) -> Sql:
         """Exactly these columns."""

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from anabranch.model.predicates import Predicate
 from anabranch.ordering.pipeline import Tally
 from anabranch.report import FilterReport, PredicateReport, RouteReport
-from anabranch.routing.routed import RouteState
+from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark.ledger import Entry, Ledger, Part
-from anabranch.spark.native_order import NativeOrder
-
-SMALLEST_SHARE = 0.05
 
 
-def build_report(
-    policy: str,
-    predicates: Sequence[Predicate],
-    parts: Sequence[Part],
-    ledger: Ledger,
-    native: Mapping[Part, NativeOrder],
-) -> FilterReport:
-    """The report of a filter, from what its tasks sent and what pilots sampled; `parts` are its stages as they run."""
-    entries = ledger.totals()
-    totals = {part: entry.tally for part, entry in entries.items()}
-    order = _order(predicates, [*parts, *(part for part in totals if part not in parts)], ledger, native)
+def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger) -> FilterReport:
+    """The report of a filter, from what its tasks sent and what pilots sampled."""
+    natives, parts = ledger.natives(), ledger.parts()
+    totals = {part: entry.tally for part, entry in ledger.totals().items()}
+    order = _order(predicates, [*parts, *(part for part in totals if part not in parts)], ledger)
     lines = {}
-    for part, decided in native.items():
+    for part in sorted(natives, key=parts.__contains__):  # stages of another input first, to be replaced
         for at, i in enumerate(part):
-            lines[i] = _native_line(predicates[i], order.index(i) + 1, decided.sampled(at))
+            lines[i] = _native_line(predicates[i], order.index(i) + 1, natives[part].sampled(at))
     for part, tally in totals.items():
         for at, i in enumerate(part):
             lines[i] = _arrow_line(predicates[i], order.index(i) + 1, tally, at)
@@ -49,42 +41,49 @@ def build_report(
         profiling_share=sum(t.profiling_seconds for t in totals.values()) / spent if spent else 0.0,
         deciding_share=sum(t.deciding_seconds for t in totals.values()) / spent if spent else 0.0,
         events=ledger.events(),
-        routes=_routes(predicates, order, entries, native),
+        routes=_routes(predicates, order, ledger),
     )
 
 
-def _routes(
-    predicates: Sequence[Predicate],
-    order: Sequence[int],
-    entries: Mapping[Part, Entry],
-    native: Mapping[Part, NativeOrder],
-) -> list[RouteReport]:
-    """The routes of the stage that has most of them; rows from before they were found are left out."""
-    ways = [(part, list(entry.routes.values())) for part, entry in entries.items()]
-    ways += [(part, decided.routes()) for part, decided in native.items()]
+def _routes(predicates: Sequence[Predicate], order: Sequence[int], ledger: Ledger) -> list[RouteReport]:
+    """The routes in use, of the stage that has most of them; rows that went other ways before are left out."""
+    entries, plans = ledger.totals(), ledger.plans()
+    ways = [(part, _taken(entries[part], plan)) for part, plan in plans.items() if part in entries]
+    ways += [(part, state.routes()) for part, state in ledger.natives().items()]
     part, states = max(ways, key=lambda way: len(way[1]), default=((), []))
-    total = sum(s.rows for s in states)
-    shown = [s for s in states if s.tests or s.rows >= SMALLEST_SHARE * total]
-    if len(shown) < 2:
-        return [RouteReport(1.0, tuple(predicates[i].name for i in order), None)]
-    rows = sum(s.rows for s in shown)
+    if not states:
+        return [RouteReport(1.0, tuple(predicates[i].name for i in order), _single_us(entries.values()))]
+    rows = sum(s.rows for s in states)
     return [
         RouteReport(s.rows / rows, tuple(predicates[part[f]].name for f in s.order), _row_us(s), s.tests)
-        for s in sorted(shown, key=lambda s: -s.rows)
+        for s in sorted(states, key=lambda s: -s.rows)
     ]
+
+
+def _taken(entry: Entry, plan: RoutePlan) -> list[RouteState]:
+    """The routes of a plan that rows have taken; what has no tests is the one order for all."""
+    tests = map(plan.classifier.tests, range(len(plan.orders)))
+    ways = zip(tests, plan.orders, strict=True)
+    return [replace(entry.routes[t], order=order) for t, order in ways if t and t in entry.routes]
+
+
+def _single_us(entries: Iterable[Entry]) -> float | None:
+    """What a row costs in one order for all: the stages together, for every row that reaches the first."""
+    alone = [entry.routes[()] for entry in entries if () in entry.routes]
+    rows = max((s.rows for s in alone), default=0)
+    return sum(s.seconds for s in alone) / rows * 1e6 if rows else None
 
 
 def _row_us(state: RouteState) -> float | None:
     return state.seconds / state.rows * 1e6 if state.seconds else None
 
 
-def _order(
-    predicates: Sequence[Predicate], parts: Sequence[Part], ledger: Ledger, native: Mapping[Part, NativeOrder]
-) -> list[int]:
+def _order(predicates: Sequence[Predicate], parts: Sequence[Part], ledger: Ledger) -> list[int]:
     """Current places: stage by stage, each in the order decided or learned for it, then what never ran."""
     order: list[int] = []
+    natives = ledger.natives()
     for part in parts:
-        known = native.get(part) or ledger.learned(part)
+        known = natives[part].seed if part in natives else ledger.learned(part)
         order += [part[f] for f in (known.order if known else range(len(part)))]
     return order + [i for i in range(len(predicates)) if i not in order]
 

@@ -7,33 +7,39 @@ chain, and only rows that pass everything pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import reduce
 from itertools import groupby
-from math import isinf
+from math import floor, inf
 from operator import and_, or_
+from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, DoubleType, FloatType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, TimestampNTZType, TimestampType
 
 from anabranch.errors import InternalError
 from anabranch.mesh.nodes import Among, Leaf, Node, Test
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import Order
-from anabranch.routing.cells import Cells, RangeSplit, Split, ValueSplit
+from anabranch.routing.cells import Cells, RangeSplit, Split, runs
 from anabranch.routing.routed import Classifier
 from anabranch.spark.names import column
+
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
 
 
 def routed(df: DataFrame, classifier: Classifier, orders: Sequence[Order], terms: Sequence[Column]) -> Column:
     """The condition that a row passes all terms, tried in the order of its route."""
-    attribute = column(df, classifier.attributes[0])
-    chains = [_chain([terms[f] for f in order], _always(attribute, i)) for i, order in enumerate(orders)]
+    attributes = _attributes(df, classifier.attributes)
+    marked = attributes[classifier.attributes[0]].value
+    chains = [_chain([terms[f] for f in order], _always(marked, i)) for i, order in enumerate(orders)]
     case: Column | None = None
     for route, chain in enumerate(chains[1:], start=1):
-        taken = _taken(df, classifier, route)
+        taken = _taken(attributes, classifier, route)
         case = F.when(taken, chain) if case is None else case.when(taken, chain)
     return chains[0] if case is None else case.otherwise(chains[0])
 
@@ -47,41 +53,86 @@ def _always(attribute: Column, route: int) -> Column:
     return F.coalesce(F.length(attribute.cast("string")), F.lit(0)) > F.lit(-1 - route)
 
 
-def _taken(df: DataFrame, classifier: Classifier, route: int) -> Column:
+@dataclass(frozen=True)
+class _Attribute:
+    """A column and its type: compared as Arrow compares its values."""
+
+    value: Column
+    kind: DataType
+
+    def missing(self) -> Column:
+        """Whether there is nothing to compare; Spark sorts NaN above all numbers."""
+        unknown = self.value.isNull()
+        return unknown | F.isnan(self.value) if self._floating() else unknown
+
+    def among(self, values: Sequence[Any]) -> Column:
+        if isinstance(self.kind, TimestampNTZType):
+            return self.value.isin(*map(_local_time, values))
+        # A set of many values tells -0.0 from 0.0, one of few does not.
+        return (self.value + F.lit(0.0) if self._floating() else self.value).isin(*values)
+
+    def at_most(self, bound: float) -> Column:
+        """Ranges of dates are stated in days, of timestamps in microseconds, both since 1970."""
+        if isinstance(self.kind, TimestampNTZType):
+            return self.value <= _local_time(EPOCH + timedelta(microseconds=floor(bound)))
+        number = self.value
+        if isinstance(self.kind, DateType):
+            number = F.unix_date(self.value)
+        elif isinstance(self.kind, TimestampType):
+            number = F.unix_micros(self.value)
+        return number <= F.lit(bound)
+
+    def _floating(self) -> bool:
+        return isinstance(self.kind, (FloatType, DoubleType))
+
+
+def _attributes(df: DataFrame, names: Sequence[str]) -> dict[str, _Attribute]:
+    columns = [column(df, name) for name in names]
+    kinds = [field.dataType for field in df.select(*columns).schema.fields]
+    return {name: _Attribute(*found) for name, found in zip(names, zip(columns, kinds, strict=True), strict=True)}
+
+
+def _local_time(time: datetime) -> Column:
+    """Literals of Python's times without a zone would be read in the zone of the machine."""
+    return F.lit(time.isoformat()).cast("timestamp_ntz")
+
+
+def _taken(attributes: Mapping[str, _Attribute], classifier: Classifier, route: int) -> Column:
     if isinstance(classifier, TreeRoutes):
-        return _any(list(_leads_to(df, classifier.tree.root, route)))
+        return _any(list(_leads_to(attributes, classifier.tree.root, route)))
     if isinstance(classifier, Cells):
-        return _in_cells(df, classifier, route)
+        return _in_cells(attributes, classifier, route)
     raise InternalError(f"no column expression for a {type(classifier).__name__}")
 
 
-def _leads_to(df: DataFrame, node: Node, route: int, path: tuple[Column, ...] = ()) -> Iterator[Column]:
+def _leads_to(
+    attributes: Mapping[str, _Attribute], node: Node, route: int, path: tuple[Column, ...] = ()
+) -> Iterator[Column]:
     """One condition for every leaf of a route."""
     if isinstance(node, Leaf):
         if node.label == route:
             yield reduce(and_, path, F.lit(True))
         return
-    holds = F.coalesce(_answer(df, node.test), F.lit(False))
-    yield from _leads_to(df, node.yes, route, (*path, holds))
-    yield from _leads_to(df, node.no, route, (*path, ~holds))
+    holds = F.coalesce(_answer(attributes[node.test.attribute], node.test), F.lit(False))
+    yield from _leads_to(attributes, node.yes, route, (*path, holds))
+    yield from _leads_to(attributes, node.no, route, (*path, ~holds))
 
 
-def _answer(df: DataFrame, test: Test) -> Column:
-    value = column(df, test.attribute)
+def _answer(attribute: _Attribute, test: Test) -> Column:
     if isinstance(test, Among):
-        return value.isin(*test.values)
-    number, missing = _number(df, test.attribute, value)
-    return ~missing if isinf(test.threshold) else ~missing & (number <= F.lit(test.threshold))
+        return attribute.among(test.values)
+    known = ~attribute.missing()
+    return known if test.threshold == inf else known & attribute.at_most(test.threshold)
 
 
-def _in_cells(df: DataFrame, classifier: Cells, route: int) -> Column:
+def _in_cells(attributes: Mapping[str, _Attribute], classifier: Cells, route: int) -> Column:
     shape = [s.codes for s in classifier.splits]
     cells = np.argwhere(classifier.route_of.reshape(shape) == route)
     if len(shape) == 1:
-        return _in_codes(df, classifier.splits[0], cells[:, 0].tolist())
+        return _in_codes(attributes, classifier.splits[0], cells[:, 0].tolist())
     first, second = classifier.splits
     parts = [
-        _in_codes(df, first, [code]) & _in_codes(df, second, [int(c[1]) for c in group])
+        _in_codes(attributes, first, [code]) & _in_codes(attributes, second, [int(c[1]) for c in group])
         for code, group in groupby(cells.tolist(), key=lambda c: int(c[0]))
     ]
     return _any(parts)
@@ -91,35 +142,22 @@ def _any(parts: Sequence[Column]) -> Column:
     return reduce(or_, parts, F.lit(False)) if len(parts) != 1 else parts[0]
 
 
-def _in_codes(df: DataFrame, split: Split, codes: Sequence[int]) -> Column:
-    value = column(df, split.attribute)
-    if isinstance(split, ValueSplit):
-        listed = [split.values[c] for c in codes if c < len(split.values)]
-        if len(split.values) not in codes:
-            return value.isin(*listed)
-        missing = [v for c, v in enumerate(split.values) if c not in codes]
-        return value.isNull() | ~value.isin(*missing) if missing else F.lit(True)
-    return _in_ranges(df, split, value, codes)
+def _in_codes(attributes: Mapping[str, _Attribute], split: Split, codes: Sequence[int]) -> Column:
+    attribute = attributes[split.attribute]
+    if isinstance(split, RangeSplit):
+        return _in_ranges(attribute, split, codes)
+    listed = [split.values[c] for c in codes if c < len(split.values)]
+    if len(split.values) not in codes:
+        return attribute.among(listed)
+    missing = [v for c, v in enumerate(split.values) if c not in codes]
+    return attribute.value.isNull() | ~attribute.among(missing) if missing else F.lit(True)
 
 
-def _in_ranges(df: DataFrame, split: RangeSplit, value: Column, codes: Sequence[int]) -> Column:
-    number, missing = _number(df, split.attribute, value)
+def _in_ranges(attribute: _Attribute, split: RangeSplit, codes: Sequence[int]) -> Column:
+    missing = attribute.missing()
     parts = [missing] if split.codes - 1 in codes else []
-    for c in codes:
-        if c < split.codes - 1:
-            low = [number > F.lit(split.bounds[c - 1])] if c else []
-            high = [number <= F.lit(split.bounds[c])] if c < len(split.bounds) else []
-            parts.append(reduce(and_, [~missing, *low, *high]))
+    for first, last in runs([c for c in codes if c < split.codes - 1]):
+        low = [~attribute.at_most(split.bounds[first - 1])] if first else []
+        high = [attribute.at_most(split.bounds[last])] if last < len(split.bounds) else []
+        parts.append(reduce(and_, [~missing, *low, *high]))
     return _any(parts)
-
-
-def _number(df: DataFrame, name: str, value: Column) -> tuple[Column, Column]:
-    """The number that ranges are stated in, and whether it is missing (Spark sorts NaN above all numbers)."""
-    kind = next((f.dataType for f in df.schema.fields if f.name == name), None)
-    if isinstance(kind, DateType):
-        return F.unix_date(value), value.isNull()
-    if isinstance(kind, (TimestampType, TimestampNTZType)):
-        return F.unix_micros(value.cast("timestamp")), value.isNull()
-    if isinstance(kind, (FloatType, DoubleType)):
-        return value, value.isNull() | F.isnan(value)
-    return value, value.isNull()

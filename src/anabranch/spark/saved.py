@@ -1,7 +1,8 @@
-"""What was learned, as JSON: seeds and routes, for state folders and for `Filter.save`."""
+"""What was learned, as JSON: seeds, routes and native orders, for state folders and for `Filter.save`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,76 @@ from anabranch.model.arrays import BoolMatrix
 from anabranch.ordering.base import Seed
 from anabranch.routing.cells import Cells
 from anabranch.routing.plan_log import LoggedPlan, PlanLog
-from anabranch.routing.routed import Classifier, RoutePlan
+from anabranch.routing.routed import Classifier, RoutePlan, RouteState
+
+Fit = tuple[tuple[tuple[str | bool, ...], ...], tuple[tuple[str, str], ...]]
+"""What was found about predicates on an input, and the attributes with their types: an order holds where they hold."""
 
 CLASSIFIERS: dict[str, Any] = {"cells": Cells, "tree": TreeRoutes}
+
+
+@dataclass(frozen=True)
+class NativeState:
+    """What is known of a run of native predicates.
+
+    Parameters
+    ----------
+    fit
+        The input that it was learned on.
+    seed
+        Order, profiles and costs.
+    piloted, why
+        Whether a pilot has measured the costs, and what the order is due to.
+    sample_rows, dropped
+        Rows sampled so far, and how many of them each predicate drops.
+    plan, shares
+        Routes, if there are any, and the rows of the sample that take them.
+    """
+
+    fit: Fit
+    seed: Seed
+    piloted: bool
+    why: str
+    sample_rows: int
+    dropped: tuple[int, ...]
+    plan: RoutePlan | None
+    shares: tuple[int, ...]
+
+    def sampled(self, i: int) -> tuple[int, int, float] | None:
+        """Rows of the sample, rows that a predicate passes among them, and its seconds per row."""
+        if not self.sample_rows:
+            return None
+        return self.sample_rows, self.sample_rows - self.dropped[i], float(self.seed.costs[i])
+
+    def routes(self) -> list[RouteState]:
+        """The routes with the rows of the sample that take them; none where there is one order."""
+        return [] if self.plan is None else route_states(self.plan, self.shares)
+
+
+def route_states(plan: RoutePlan, shares: tuple[int, ...]) -> list[RouteState]:
+    """The routes that rows of a sample take."""
+    tests = map(plan.classifier.tests, range(len(plan.orders)))
+    ways = zip(tests, plan.orders, shares, strict=True)
+    return [RouteState(test, order, rows, 0.0) for test, order, rows in ways if rows]
+
+
+def native_to_json(state: NativeState) -> dict[str, Any]:
+    """A native order."""
+    plan = None if state.plan is None else plan_to_json(state.plan)
+    return vars(state) | {"seed": seed_to_json(state.seed), "plan": plan}
+
+
+def native_from_json(data: dict[str, Any]) -> NativeState:
+    """The native order."""
+    findings, kinds = data["fit"]
+    read = {
+        "fit": (tuple(map(tuple, findings)), tuple(map(tuple, kinds))),
+        "seed": seed_from_json(data["seed"]),
+        "dropped": tuple(data["dropped"]),
+        "plan": None if data["plan"] is None else plan_from_json(data["plan"]),
+        "shares": tuple(data["shares"]),
+    }
+    return NativeState(**data | read)
 
 
 def seed_to_json(seed: Seed) -> dict[str, Any]:

@@ -3,10 +3,14 @@
 Tasks send the rows on which they tried all predicates. Between two DataFrames, or two micro-batches, the filter offers
 them to the tuner and takes what it has found since; nobody waits for it. A plan that is switched reaches tasks that
 start later: those that run keep theirs, so several plans may be in use at a time, and no row notices.
+
+Every plan is logged with the statistics of the rows that it is for; when they come back, so does the plan, without a
+search.
 """
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.mesh.plan_search import JudgedSample, find
-from anabranch.mesh.self_tuning import Need, SelfTuning, Tuned, tune
+from anabranch.mesh.self_tuning import Need, SelfTuning, Tuned, again, tune
 from anabranch.ordering.precedence import Precedence
+from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan
 
 HELD_ROWS = 1600
@@ -35,11 +40,14 @@ class Tuner:
         `content` and `mesh` look for routes in their own way, `auto` in both.
     precedence
         Orders that are allowed.
+    log
+        Plans and the statistics that they are for; those that the tuner finds are added.
     """
 
-    def __init__(self, policy: str, precedence: Precedence) -> None:
+    def __init__(self, policy: str, precedence: Precedence, log: PlanLog | None = None) -> None:
         self._ways = ("content", "mesh") if policy == "auto" else (policy,)
         self._precedence = precedence
+        self._log = PlanLog() if log is None else log
         self._extra = all(find_spec(name) for name in ("river", "sklearn"))
         self._waiting: deque[JudgedSample] = deque(maxlen=MOST_WAITING)
         self._offered: list[tuple[str, ...]] = []
@@ -78,6 +86,7 @@ class Tuner:
     def _look(self, plan: RoutePlan | None, fresh: JudgedSample) -> Tuned | None:
         found = self._search(plan, fresh)
         if found is not None:
+            self._note(found.plan)
             self._held = self._need = None  # what comes next is sampled under another plan
         return found
 
@@ -86,10 +95,14 @@ class Tuner:
             return None  # workers still adapt the order of every route
         need = None if plan is None else self._watch(plan, fresh)
         if need is not None:
+            self._note(plan)
             self._held, self._need = None, _both(self._need, need)  # older rows tell of data that is gone
         self._held = fresh if self._held is None else _joined(self._held, fresh)
         if len(self._held) < ENOUGH_ROWS:
             return None
+        known = self._recalled(plan, self._held) if plan is None or self._need is not None else None
+        if known is not None:
+            return known
         if plan is None:
             return self._first(self._held)
         need, self._need, ways = self._need, None, self._ways
@@ -97,9 +110,21 @@ class Tuner:
             need, self._ways = "both", ways[:1]  # once: would the other way be better
         return None if need is None else tune(need, plan, self._held, self._precedence, ways)
 
+    def _recalled(self, plan: RoutePlan | None, held: JudgedSample) -> Tuned | None:
+        """A plan that was found or used while rows looked as they do now, without a search."""
+        known = self._log.recall(held.attributes, held.drops)
+        return None if known is None else again(known, plan, held, self._precedence)
+
+    def _note(self, plan: RoutePlan | None) -> None:
+        """Log a plan with the rows that are held, unless that is what the log says of them already."""
+        held = self._held
+        if plan is None or held is None or len(held) < ENOUGH_ROWS:
+            return
+        known = self._log.recall(held.attributes, held.drops)
+        if known is None or _tests(known) != _tests(plan) or known.orders != plan.orders:
+            self._log.note(time.time(), held.attributes, held.drops, plan)
+
     def _first(self, held: JudgedSample) -> Tuned | None:
-        if len(held) < ENOUGH_ROWS:
-            return None
         ways = self._ways if self._extra else ("content",)
         found = find(ways, held, self._precedence)
         if found is None:
