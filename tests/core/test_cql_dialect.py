@@ -99,6 +99,12 @@ def test_a_whole_query_is_made_a_stream() -> None:
     assert query.meta["to_stream"] == "rstream"
 
 
+def test_a_list_of_columns_may_begin_with_a_query_that_is_a_value() -> None:
+    query = parse_query("Select Istream((Select Max(a) From s2) As most, (k + 1) * 2) From s1")
+    assert query.meta["to_stream"] == "istream"
+    assert [type(each).__name__ for each in query.expressions] == ["Alias", "Mul"]
+
+
 def test_the_inner_query_keeps_its_own_operator() -> None:
     query = parse_query("Select a, b From s1 Union All Select Istream(a, b) From s2")
     assert isinstance(query, exp.Union)

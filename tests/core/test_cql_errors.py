@@ -57,6 +57,51 @@ def test_a_wrong_number_of_rows_is_shown() -> None:
     )
 
 
+def test_an_unknown_function_is_shown_and_one_is_suggested() -> None:
+    functions = {"suspicious": FunctionInfo("suspicious")}
+    catalog = Catalog(CATALOG.streams, functions=functions, builtins=lambda: ["soundex", "Levenshtein", "elt"])
+    bind("Select levenshtein(k, 'x'), soundex(k), upper(k), suspicious(a), elt(1, k) From s1", catalog, "q")
+    messages = {
+        "Select k\nFrom s1 Where sondex(k) = 'x'": (
+            "unknown function 'sondex' at line 2, column 15\n"
+            "  From s1 Where sondex(k) = 'x'\n"
+            "                ^^^^^^^^\n"
+            "  hint: did you mean 'soundex'? The functions of a similar name are: soundex"
+        ),
+        "Select suspicous(a) From s1": (
+            "unknown function 'suspicous' at line 1, column 8\n"
+            "  Select suspicous(a) From s1\n"
+            "         ^^^^^^^^^^^\n"
+            "  hint: did you mean 'suspicious'? The functions of a similar name are: suspicious"
+        ),
+        "Select frobnicate(a) From s1": (
+            "unknown function 'frobnicate' at line 1, column 8\n"
+            "  Select frobnicate(a) From s1\n"
+            "         ^^^^^^^^^^^^\n"
+            "  hint: register it, as in engine.function(...)"
+        ),
+    }
+    for text, message in messages.items():
+        with pytest.raises(CQLError) as caught:
+            bind(text, catalog, "q")
+        assert str(caught.value) == message
+
+
+def test_without_a_list_of_functions_any_name_may_be_one_of_sparks() -> None:
+    assert bind("Select frobnicate(a) From s1", CATALOG, "q").output == ("frobnicate",)
+
+
+@pytest.mark.parametrize("unit", ["Months", "quarter", "YEARS"])
+def test_units_without_a_fixed_length_are_refused(unit: str) -> None:
+    text = f"Select k From s1 [Range 3 {unit}]"
+    assert str(error(text)) == (
+        f"Range in {unit} has no fixed length at line 1, column 27\n"
+        f"  {text}\n"
+        f"  {' ' * 26}{'^' * len(unit)}\n"
+        "  hint: write it in days, as in Range 30 Days"
+    )
+
+
 def test_a_window_on_a_relation_is_refused() -> None:
     assert str(error("Select s1.k From s1, r [Rows 3]")) == (
         "a window on a relation: windows are for streams at line 1, column 24\n"
@@ -125,6 +170,17 @@ def test_names_and_texts_that_mean_nothing_are_refused(text: str, words: str) ->
         ("Select k From s1 Where a > now()", "now() is not deterministic"),
         ("Select current_timestamp From s1", "current_timestamp() is not deterministic"),
         ("Select uuid() From s1", "uuid() is not deterministic"),
+        ("Select getdate() From s1", "getdate() is not deterministic"),
+        ("Select unix_timestamp() From s1", "current_timestamp() is not deterministic"),
+        ("Select localtime() From s1", "localtime() is not deterministic"),
+        ("Select input_file_block_start() From s1", "input_file_block_start() is not deterministic"),
+        ("Select input_file_block_length() From s1", "input_file_block_length() is not deterministic"),
+        ("Select current_user From s1", "current_user() is not deterministic"),
+        ("Select current_database() From s1", "current_database() is not deterministic"),
+        ("Select reflect('java.lang.System', 'exit', 1) From s1", "reflect() can call anything"),
+        ("Select java_method('java.lang.Math', 'random') From s1", "java_method() can call anything"),
+        ("Select try_reflect('java.lang.Math', 'random') From s1", "try_reflect() can call anything"),
+        ("Select json_tuple(a, 'x') From s1", "yields several rows"),
         ("Select luck(a) From s1", "luck() is not deterministic"),
         ("Select upper(a) From s1", "has the name of a built-in one"),
         ("Select explode(a) From s1", "yields several rows"),

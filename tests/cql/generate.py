@@ -10,23 +10,35 @@ import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Literal, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
 from cql.streams import SECOND, Case, Columns, Cuts, Relation, Row, Stream
 
-Kind: TypeAlias = Literal["int", "text", "float"]
+Kind: TypeAlias = Literal["int", "text", "float", "double", "decimal", "flag", "day"]
 Shape: TypeAlias = Literal["plain", "distinct", "grouped", "global"]
 Choice = TypeVar("Choice")
 
 STREAM_COLUMNS: Columns = (("k", "bigint"), ("j", "bigint"), ("a", "bigint"), ("b", "bigint"), ("c", "string"))
+MORE_COLUMNS: Columns = (("d", "double"), ("e", "decimal(9, 2)"), ("f", "boolean"), ("g", "date"))
 RELATION_COLUMNS: Columns = (("k", "bigint"), ("label", "string"))
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 10, 11, 12, 12, 12, 12, 0)
 SKEWS = (0, 0, SECOND, 3 * SECOND)
 MOST_TICKS = 5
 MOST_CELLS = 4
 TEXTS = ("p", "q", "r")
+KINDS: dict[str, Kind] = {
+    "bigint": "int",
+    "string": "text",
+    "double": "double",
+    "decimal(9, 2)": "decimal",
+    "boolean": "flag",
+    "date": "day",
+}
+FIRST_DAY = date(2020, 2, 28)
 OPERATORS = ("Istream", "Dstream", "Rstream")
 
 Choose: TypeAlias = Callable[[int], int]  # a number from 0 up to, not including, the argument
@@ -34,7 +46,10 @@ Choose: TypeAlias = Callable[[int], int]  # a number from 0 up to, not including
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[Stream, ...]:
-    """One to three streams `s1`, `s2`, `s3` of up to 12 rows with many ties, which arrive disordered within a skew."""
+    """One to three streams `s1`, `s2`, `s3` of up to 12 rows with many ties, which arrive disordered within a skew.
+
+    Some have columns of more types than others.
+    """
     return _Author(_chooser(draw)).streams()
 
 
@@ -67,9 +82,12 @@ def random_case(seed: int) -> Case:
     return _Author(random.Random(seed).randrange).case()
 
 
-def random_queries(seed: int, count: int) -> list[Case]:
-    """So many queries over the same streams and relations, which arrive in the same way."""
-    author = _Author(random.Random(seed).randrange)
+def random_queries(seed: int, count: int, more: Columns = ()) -> list[Case]:
+    """So many queries over the same streams and relations, which arrive in the same way.
+
+    `more` are columns that streams may have beside the usual ones.
+    """
+    author = _Author(random.Random(seed).randrange, more)
     first = author.case()
     texts = (author.query(first.streams, first.relations) for _ in range(count - 1))
     return [first, *(replace(first, query=text) for text in texts)]
@@ -113,8 +131,10 @@ class _Select:
 class _Author:
     """Makes up one case; every name that it gives is new."""
 
-    def __init__(self, choose: Choose) -> None:
+    def __init__(self, choose: Choose, more: Columns = MORE_COLUMNS) -> None:
         self.choose = choose
+        self.more = more
+        self.pending: list[tuple[str, tuple[tuple[str, Kind], ...]]] = []  # queries of With that are not read yet
         self.inputs: Sequence[Stream] = ()
         self.beside: Sequence[Relation] = ()
         self.names = 0
@@ -150,14 +170,20 @@ class _Author:
 
     def stream(self, name: str) -> Stream:
         size = self.pick(*SIZES)
-        rows: tuple[Row, ...] = tuple((number, *self.element()) for number in self.shuffled(size))
+        columns = self.columns()
+        rows: tuple[Row, ...] = tuple((number, *self.element(columns)) for number in self.shuffled(size))
         skew = self.pick(*SKEWS)
         # A row that comes at most the skew after its time never comes behind one that is later by more.
         comes = [row[1] + self.number(0, skew) for row in rows]
         arrival = sorted(self.shuffled(size), key=lambda place: comes[place])
-        return Stream(name, STREAM_COLUMNS, rows, not self.chance(5), tuple(arrival), skew)
+        return Stream(name, columns, rows, not self.chance(5), tuple(arrival), skew)
 
-    def element(self) -> Row:
+    def columns(self) -> Columns:
+        if not self.more or not self.chance(3):
+            return STREAM_COLUMNS
+        return STREAM_COLUMNS + tuple(dict.fromkeys(self.pick(*self.more) for _ in range(self.number(1, 3))))
+
+    def element(self, columns: Columns) -> Row:
         time = self.number(0, 8) * SECOND + self.pick(0, 0, 0, 0, 1, SECOND // 2)
         numbers = (0, 1, 2, 3, 4, -1, -2, None)
         return (
@@ -166,7 +192,19 @@ class _Author:
             self.number(0, 2),
             *(self.pick(*numbers) for _ in "ab"),
             self.pick(*TEXTS, None),
+            *(self.value(KINDS[declared]) for _, declared in columns[len(STREAM_COLUMNS) :]),
         )
+
+    def value(self, kind: Kind) -> object:
+        """A value of a column that not all streams have; doubles are sums of halves, so that adding them is exact."""
+        if self.chance(6):
+            return None
+        number = self.number(-1, 3)
+        if kind == "double":
+            return number / 2
+        if kind == "decimal":
+            return Decimal(number) + Decimal(self.pick("0.00", "0.00", "0.25"))
+        return number > 1 if kind == "flag" else FIRST_DAY + timedelta(days=number)
 
     def relations(self) -> tuple[Relation, ...]:
         if self.chance(2):
@@ -186,22 +224,40 @@ class _Author:
 
     def query(self, streams: Sequence[Stream], relations: Sequence[Relation]) -> str:
         self.inputs, self.beside = streams, relations
+        common = self.common() if self.chance(12) else ""
+        text = common + self.body(bool(common))
+        self.pending = []
+        return text
+
+    def body(self, common: bool) -> str:
+        """A query without its With; behind one, an operator does not stand around the whole."""
         operator = self.pick("", *OPERATORS)
         if self.chance(4):
             text, _ = self.set_operation(depth=1, kinds=self.kinds())
-            if operator and self.chance(2):
+            if operator and (common or self.chance(2)):
                 return f"Select {operator}(*) From ({text}) As {self.name('u')}"
             return f"{operator}({text})" if operator else text
         shape = self.shape()
         kinds = self.kinds(floats=shape in ("grouped", "global"))
-        return self.select(2, shape, kinds).text(operator, outside=self.chance(4))
+        return self.select(2, shape, kinds).text(operator, outside=not common and self.chance(4))
+
+    def common(self) -> str:
+        """With and a query that the next sources read, once or twice."""
+        name, select = self.name("w"), self.select(1, self.shape(), self.kinds(), most_sources=2)
+        self.pending = [(name, select.columns)] * self.number(1, 2)
+        return f"With {name} As ({select.text(self.pick('', '', '', *OPERATORS))}) "
 
     def shape(self) -> Shape:
         return self.pick("plain", "plain", "plain", "grouped", "grouped", "global", "distinct")
 
     def kinds(self, floats: bool = False) -> tuple[Kind, ...]:
         more: tuple[Kind, ...] = ("float", "float") if floats else ()
-        return tuple(self.pick("int", "int", "text", *more) for _ in range(self.number(1, 3)))
+        return tuple(self.pick("int", "int", "text", *more, *self.more_kinds()) for _ in range(self.number(1, 3)))
+
+    def more_kinds(self) -> list[Kind]:
+        """Kinds of columns that not all streams have."""
+        found = {KINDS[its] for each in self.inputs for _, its in each.columns[len(STREAM_COLUMNS) :]}
+        return sorted(found)
 
     def set_operation(self, depth: int, kinds: tuple[Kind, ...]) -> tuple[str, tuple[tuple[str, Kind], ...]]:
         operation = self.pick("Union", "Union All", "Except", "Except All", "Intersect", "Intersect All")
@@ -219,10 +275,13 @@ class _Author:
         conditions += [self.predicate(sources) for _ in range(self.pick(0, 0, 0, 0, 1, 1, 2))]
         if depth and self.chance(6):
             conditions.append(self.membership(sources, depth - 1))
+        if depth and self.chance(16):
+            conditions.append(f"{self.scalar(sources, 'int')} {self.comparison()} {self.single_value(depth - 1)}")
         rest = origin + (f" Where {' And '.join(conditions)}" if conditions else "")
         keys: list[tuple[str, Kind]] = []
         if shape == "grouped":
-            keys = [self.column(sources, self.pick("int", "int", "text")) for _ in range(self.pick(1, 1, 2))]
+            wanted = [self.pick("int", "int", "text", *self.more_kinds()) for _ in range(self.pick(1, 1, 2))]
+            keys = [self.column(sources, kind) for kind in wanted]
             rest += f" Group By {', '.join(dict.fromkeys(key for key, _ in keys))}"
         having = shape in ("grouped", "global") and self.chance(4)
         rest += f" Having {self.having(sources)}" if having else ""
@@ -231,6 +290,8 @@ class _Author:
             self.scalar(sources, kind) if shape in ("plain", "distinct") else self.summary(sources, kind, keys)
             for kind in kinds
         ]
+        if depth and shape == "plain" and kinds[0] == "int" and self.chance(20):
+            texts[0] = self.single_value(depth - 1)
         if shape == "grouped" and not having and all("(" not in text for text in texts):
             rest += " Having Count(*) > 0"  # whether groups alone are monotone is not a question to ask here
         items = tuple(f"{text} As {name}" for text, (name, _) in zip(texts, columns, strict=True))
@@ -239,6 +300,9 @@ class _Author:
     # --- what stands in From
 
     def source(self, depth: int, leading: bool = False) -> _Source:
+        if self.pending:
+            name, alias = self.pending[0][0], self.name("x")
+            return _Source(f"{name} As {alias}", alias, self.pending.pop()[1])
         if self.beside and not leading and self.chance(3):
             alias = self.name("x")
             return _Source(f"r As {alias}", alias, (("k", "int"), ("label", "text")))
@@ -247,7 +311,7 @@ class _Author:
         if depth and self.chance(6):
             return self.inner_stream(depth - 1)
         alias, stream = self.name("x"), self.pick(*self.inputs)
-        columns: tuple[tuple[str, Kind], ...] = tuple((name, _kind(its)) for name, its in stream.columns)
+        columns: tuple[tuple[str, Kind], ...] = tuple((name, KINDS[its]) for name, its in stream.columns)
         window = self.window(("k", "j", "c"))
         text = f"{stream.name} As {alias}{window}" if self.chance(6) else f"{stream.name}{window} As {alias}"
         return _Source(text, alias, columns)
@@ -265,7 +329,7 @@ class _Author:
         alias = self.name("x")
         if self.chance(4):  # a stream by default
             below, stream = self.name("x"), self.pick(*self.inputs)
-            source = _Source(f"{stream.name} As {below}", below, tuple((n, _kind(its)) for n, its in stream.columns))
+            source = _Source(f"{stream.name} As {below}", below, tuple((n, KINDS[its]) for n, its in stream.columns))
             columns = tuple((self.name("o"), kind) for kind in self.kinds())
             items = ", ".join(f"{self.scalar([source], kind)} As {name}" for name, kind in columns)
             text = f"Select {items} From {source.text} Where {self.predicate([source])}"
@@ -284,6 +348,7 @@ class _Author:
             "",
             " [Rows Unbounded]",
             " [Range Unbounded]",
+            f" [Range Unbounded Slide {slide}]",
             " [Now]",
             " [Now]",
             f" [Range {span} Seconds]",
@@ -300,6 +365,8 @@ class _Author:
             f" [Partition By {by} Rows {rows}]",
             f" [Partition By {by} Rows {rows} Range {span} Seconds]",
             f" [Partition By {by} Rows {rows} Slide {self.number(1, 3)}]",
+            f" [Partition By {by} Range {span} Seconds]",
+            f" [Partition By {by} Range {span} Seconds Slide {slide}]",
             f" [Partition By {', '.join(dict.fromkeys((by, self.pick(*columns))))} Rows {rows}]",
         )
 
@@ -327,21 +394,35 @@ class _Author:
 
     def keys(self, source: _Source) -> list[str]:
         names = source.named("int")
-        return names[:2] * 3 + names  # the first two match more often
+        return names[:2] * 3 + names + source.named("decimal")  # the first two match more often
 
     # --- expressions
 
     def column(self, sources: Sequence[_Source], kind: Kind) -> tuple[str, Kind]:
-        """A column of this kind, or of the other if there is none."""
-        other: Kind = "text" if kind == "int" else "int"
-        found = [(name, kind) for source in sources for name in source.named(kind)]
-        return self.pick(*(found or [(name, other) for source in sources for name in source.named(other)]))
+        """A column of this kind, or of another if there is none."""
+        every = [(f"{source.alias}.{name}", its) for source in sources for name, its in source.columns]
+        found = [each for each in every if each[1] == kind]
+        return self.pick(*(found or [each for each in every if each[1] in ("int", "text")] or every))
+
+    def literal(self, kind: Kind) -> str:
+        return self.either(
+            {
+                "int": lambda: str(self.number(0, 3)),
+                "text": self.text,
+                "double": lambda: f"Cast({self.number(0, 3) / 2} As Double)",
+                "decimal": lambda: f"Cast({self.pick('0.00', '1.00', '1.25', '2.00')} As Decimal(9, 2))",
+                "flag": lambda: self.pick("True", "False"),
+                "day": lambda: f"Date '{FIRST_DAY + timedelta(days=self.number(0, 2))}'",
+            }[kind]
+        )
 
     def scalar(self, sources: Sequence[_Source], kind: Kind, depth: int = 1) -> str:
         names = [name for source in sources for name in source.named(kind)]
-        if kind == "text":
+        if kind != "int":
             plain = [lambda: self.pick(*names)] * 3 if names else []
-            return self.either(*plain, lambda: f"Coalesce({self.pick(*names, 'Null')}, {self.text()})")
+            more = [lambda: f"{self.pick(*names)} + {self.pick(*names)}"] if names and kind == "double" else []
+            more += [lambda: f"({self.predicate(sources, 0)})"] if kind == "flag" else []
+            return self.either(*plain, *more, lambda: f"Coalesce({self.pick(*names, 'Null')}, {self.literal(kind)})")
         if not names or self.chance(12):
             return str(self.number(0, 5))
         if not depth or not self.chance(3):
@@ -364,7 +445,15 @@ class _Author:
         if depth and self.chance(4):
             one, two = self.predicate(sources, depth - 1), self.predicate(sources, depth - 1)
             return self.pick(f"({one} Or {two})", f"Not ({one} And {two})", f"Not ({one})")
-        name, kind = self.column(sources, self.pick("int", "int", "int", "text"))
+        name, kind = self.column(sources, self.pick("int", "int", "int", "text", *self.more_kinds()))
+        if kind == "flag":
+            return self.pick(name, f"Not {name}", f"{name} Is Null", f"({name} Is Null Or {name})", f"{name} = True")
+        if kind in ("double", "decimal", "day"):
+            return self.pick(
+                f"{name} {self.comparison()} {self.literal(kind)}",
+                f"{name} Is Not Null",
+                f"{name} <> {self.literal(kind)}",
+            )
         if kind == "text":
             return self.pick(
                 f"{name} = {self.text()}",
@@ -407,26 +496,38 @@ class _Author:
         if self.chance(2):
             where = f" Where {' And '.join(correlated + conditions)}" if correlated + conditions else ""
             return f"{negated}Exists (Select {self.pick('1', '*')} From {source.text}{where})"
-        wanted = self.pick(*matching) if matching else "1" if kind == "int" else "'p'"
+        wanted = self.pick(*matching) if matching else self.literal(kind)
         conditions += correlated[:1] if self.chance(3) else []
         where = f" Where {' And '.join(conditions)}" if conditions else ""
         return f"{outer} {negated}In (Select {wanted} From {source.text}{where})"
+
+    def single_value(self, depth: int) -> str:
+        """A query of one row and one column."""
+        source = self.source(depth)
+        where = f" Where {self.predicate([source])}" if self.chance(3) else ""
+        return f"(Select {self.aggregate([source], 'int')} As {self.name('o')} From {source.text}{where})"
 
     def aggregate(self, sources: Sequence[_Source], kind: Kind) -> str:
         if kind == "text":
             name, its = self.column(sources, "text")
             return f"{self.pick('Min', 'Max')}({name})" if its == "text" else "Min('p')"
-        argument = self.scalar(sources, "int")
+        argument = self.scalar(sources, "int" if kind == "float" else kind)
         if kind == "float":
-            return f"{self.pick('Avg', 'Stddev')}({argument})"
+            return f"{self.pick('Avg', 'Avg', 'Stddev', 'Stddev_Pop', 'Variance', 'Var_Pop')}({argument})"
+        if kind in ("double", "decimal"):
+            return self.pick(f"Min({argument})", f"Max({argument})", f"Sum({argument})", f"Sum(Distinct {argument})")
+        if kind in ("flag", "day"):
+            return f"{self.pick('Min', 'Max')}({argument})"
         return self.either(
             lambda: "Count(*)",
             lambda: f"Count({argument})",
-            lambda: f"Count(Distinct {self.column(sources, self.pick('int', 'text'))[0]})",
+            lambda: f"Count(Distinct {self.column(sources, self.pick('int', 'text', *self.more_kinds()))[0]})",
             lambda: f"Sum({argument})",
             lambda: f"Sum({argument})",
+            lambda: f"Sum(Distinct {argument})",
             lambda: f"Min({argument})",
             lambda: f"Max({argument})",
+            lambda: f"Approx_Percentile({argument}, {self.pick('0.0', '0.25', '0.5', '0.5', '0.9', '1.0')})",
         )
 
     def summary(self, sources: Sequence[_Source], kind: Kind, keys: Sequence[tuple[str, Kind]]) -> str:
@@ -441,7 +542,3 @@ class _Author:
 
     def having(self, sources: Sequence[_Source]) -> str:
         return f"{self.aggregate(sources, 'int')} {self.comparison()} {self.number(0, 3)}"
-
-
-def _kind(declared: str) -> Kind:
-    return "text" if declared == "string" else "int"

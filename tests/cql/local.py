@@ -17,15 +17,26 @@ import sqlglot
 
 from anabranch.cells.base import END, EVER, FOREVER, START, TIME, WEIGHT, Tick
 from anabranch.cells.exact_sums import BUNDLE
-from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
+from anabranch.cells.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.model.continuous import Query, Scalar, Scan, scans
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Feed, Items, Stage, first
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
 
-TYPES = {"bigint": pa.int64(), "string": pa.string()}
+TYPES = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "string": pa.string(),
+    "double": pa.float64(),
+    "decimal(38, 0)": pa.decimal128(38, 0),
+    "decimal(20, 2)": pa.decimal128(20, 2),
+    "decimal(9, 2)": pa.decimal128(9, 2),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+}
 SEQUENCE = "_sequence"
+SHORT_LOG = 2
 
 _duckdb = duckdb.connect(config={"threads": 1})
 
@@ -47,6 +58,7 @@ class Cells:
     count: int
     few_codes: bool = False
     folder: Path | None = None
+    longest_log: int = LONGEST_LOG
     states: dict[tuple[int, int], CellState] = field(default_factory=dict)
     logs: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
 
@@ -66,7 +78,8 @@ class Cells:
         out = state.advance(table, tick)
         if self.folder is not None:
             path = f"{stage.number}-{cell}-{uuid.uuid4().hex}"
-            self.logs[key] = next_segment(state, log, table, tick, path, self.folder)
+            full = table.num_rows > 0 and len(log) >= self.longest_log  # repeated it is as long as the longest
+            self.logs[key] = next_segment(state, log * LONGEST_LOG if full else log, table, tick, path, self.folder)
             state.logged(self.logs[key])
         return out.select(stage.output.names).cast(stage.output)
 
@@ -224,14 +237,29 @@ class LocalEngine:
     query
         Bound.
     folder
-        For logs; with it all memory is lost between ticks now and then.
+        For logs; with it all memory is lost between ticks now and then, see `restart_every`.
+    few_codes
+        Whether the hash codes of rows are few, so that different rows have the same.
+    longest_log
+        After so many ticks with rows the state of a cell is written instead of what comes in.
+    restart_every
+        Ticks after which all memory is lost.
     """
 
-    def __init__(self, case: Case, query: Query, folder: Path | None = None, few_codes: bool = False) -> None:
+    def __init__(
+        self,
+        case: Case,
+        query: Query,
+        folder: Path | None = None,
+        few_codes: bool = False,
+        longest_log: int = SHORT_LOG,
+        restart_every: int = 2,
+    ) -> None:
         self._query = query
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: _relation(relation) for relation in case.relations}
-        self._cells = Cells(case.cuts.cells, few_codes, folder)
+        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log)
+        self._restart_every = restart_every
         self._batches = case.cuts.batches
         self._inputs = scans(query.plan, "stream")
         self._position = EVER
@@ -246,10 +274,15 @@ class LocalEngine:
                 for _ in range(batches[tick]):
                     self._arrived[name].append(left[name].pop(0))
             out += self._advance(self._watermark())
-            if self._cells.folder is not None and tick % 2:
+            if self._cells.folder is not None and (tick + 1) % self._restart_every == 0:
                 self._cells.restart()
         ends = max((row[1] for name in self._inputs for row in self._arrived[name]), default=None)
         return out + self._advance(None if ends is None else ends + 1)
+
+    @property
+    def snapshots(self) -> int:
+        """How many cells have written their state instead of what came in."""
+        return sum(segment.kind == "snapshot" for log in self._cells.logs.values() for segment in log)
 
     def _watermark(self) -> int | None:
         shown: list[int | None] = [max((row[1] for row in self._arrived[name]), default=None) for name in self._inputs]

@@ -51,8 +51,8 @@ class Window:
 
     @property
     def unbounded(self) -> bool:
-        """Whether it holds all rows so far."""
-        return (self.span, self.rows, self.slide, self.slide_rows) == (None, None, None, None)
+        """Whether it holds all rows, if not at once: what has entered stays."""
+        return self.span is None and self.rows is None
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Oracle:
         for node in list(_leaves(tree)):
             name = node.name.lower() if isinstance(node, exp.Table) else None
             if name in local:
-                if not _window(node).unbounded:
+                if _window(node) != Window():
                     raise NotImplementedError(f"a window over {name!r} of With")
             elif name in self._relations:
                 node.replace(_in_place_of(node, exp.select("*").from_(self._relations[name])))
@@ -248,7 +248,9 @@ class Oracle:
                 elements = self._leaf(node, end)
                 node.replace(_in_place_of(node, _selection(elements, len(inputs))))
                 inputs.append((_window(node), elements))
-        slides = {slide for node in ast.walk() if (slide := _window(node).slide) is not None}
+        for each in list(tree.find_all(exp.ApproxQuantile)):
+            each.replace(exp.func("quantile_disc", each.this, each.args["quantile"], dialect="duckdb"))
+        slides = {slide for node in ast.unnest().walk() if (slide := _window(node).slide) is not None}
         return _Prepared(tree.sql(dialect="duckdb"), stream_kind(ast), inputs, self._arrivals(ast), slides, end)
 
     def _leaf(self, node: exp.Expr, end: int) -> _Elements:

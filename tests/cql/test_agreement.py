@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
-from cql.comparing import difference
+from anabranch.cells.segments import LONGEST_LOG, SMALLEST_LOG_BYTES
+from cql.comparing import bound, difference, expected
+from cql.local import SHORT_LOG, LocalEngine
+from cql.streams import SECOND, Case, Cuts, Stream
 
 CASES = 50_000 if os.environ.get("ANABRANCH_SOAK") else 2000
 CHUNK = 25
@@ -19,3 +23,37 @@ def test_the_engine_agrees_with_the_definition() -> None:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         found = [each for each in pool.map(difference, range(CASES), chunksize=CHUNK) if each is not None]
     assert not found, f"{len(found)} of {CASES} cases differ, the first of them:\n{found[0]}"
+
+
+def through_its_log(case: Case, folder: Path, restart_every: int) -> int:
+    """The engine agrees although it loses its memory; how many cells have written a snapshot."""
+    engine = LocalEngine(case, bound(case), folder, longest_log=LONGEST_LOG, restart_every=restart_every)
+    assert engine.answer() == expected(case)
+    return engine.snapshots
+
+
+def test_a_log_of_many_ticks_becomes_a_snapshot(tmp_path: Path) -> None:
+    rows = tuple((number, number * SECOND, number % 3, number % 7) for number in range(LONGEST_LOG + 8))
+    stream = Stream("s", (("k", "bigint"), ("a", "bigint")), rows)
+    text = "Select k, Count(*) As n, Max(a) As m From s [Rows 5] Group By k"
+    case = Case((stream,), (), text, Cuts({"s": (1,) * len(rows)}, cells=1))
+    assert through_its_log(case, tmp_path, restart_every=LONGEST_LOG // 4 + 1) == 2
+
+
+def test_a_log_that_is_larger_than_the_state_becomes_a_snapshot(tmp_path: Path) -> None:
+    size, ticks = SMALLEST_LOG_BYTES // 4, 8
+    rows = tuple((number, number * SECOND, str(number % 10) * size) for number in range(ticks))
+    case = Case((Stream("s", (("c", "string"),), rows),), (), "Select c From s [Rows 1]", Cuts({"s": (1,) * ticks}, 1))
+    assert through_its_log(case, tmp_path, restart_every=2) == 1
+
+
+@pytest.mark.parametrize("test", ["k Not In (Select a From t [Rows 2])", "Exists (Select 1 From t [Range 1 Second])"])
+def test_tests_without_keys_survive_a_snapshot(test: str, tmp_path: Path) -> None:
+    times = range(12)
+    s = Stream("s", (("k", "bigint"),), tuple((n, n * SECOND, n % 3) for n in times))
+    t = Stream("t", (("a", "bigint"),), tuple((n, n * SECOND, None if n % 4 == 0 else n) for n in times))
+    cuts = Cuts({"s": (1,) * 12, "t": (1,) * 12}, cells=1)
+    case = Case((s, t), (), f"Select k From s [Rows 3] Where {test}", cuts)
+    engine = LocalEngine(case, bound(case), tmp_path, longest_log=SHORT_LOG)
+    assert engine.answer() == expected(case)
+    assert engine.snapshots

@@ -225,6 +225,13 @@ def test_rstream_with_a_slide_emits_at_its_boundaries_alone() -> None:
     assert in_seconds(Oracle([source]).answer(ast)) == [(10, 2.0), (20, 4.0)]
 
 
+@needs_dialect
+def test_a_window_over_an_rstream_does_not_tell_when_it_emits() -> None:
+    source = stream((1, 1, 10), (3, 1, 20))
+    text = "Select Istream(a) From (Select Rstream(a) From s [Range 2 Seconds]) [Range 9 Seconds Slide 1 Second] As x"
+    assert in_seconds(Oracle([source]).answer(parsed(text))) == [(10, 1.0), (10, 3.0), (20, 3.0)]
+
+
 def test_not_in_is_never_true_beside_a_null() -> None:
     left = stream((0, 1, 1), (1, 2, None), (3, 3, 3), name="s1")
     right = stream((2, 1, 9), (3, 2, None), name="s2")
@@ -283,7 +290,8 @@ def test_a_stream_within_a_query_is_evaluated_first() -> None:
         ("Select k From s Where k In (Select k From t) And Exists (Select 1 From r)", {}, "istream"),
         ("Select k From s Where Not (a > 3)", {}, "istream"),
         ("Select k From s", {"s": Window(rows=1)}, None),
-        ("Select k From s", {"s": Window(slide=SECOND)}, None),
+        ("Select k From s", {"s": Window(slide=SECOND)}, "istream"),
+        ("Select k From s", {"s": Window(span=SECOND, slide=SECOND)}, None),
         ("Select k From s Where k In (Select k From t)", {"t": Window(span=0)}, None),
         ("Select count(*) As n From s", {}, None),
         ("Select k From s Group By k", {}, None),

@@ -106,6 +106,7 @@ class Grouping:
         function, argument, distinct, parameter = self._read(call)
         below = None if argument is None else self._below_name(argument, "argument")
         name = self.context.names.fresh(alias or function)
+        self.context.note("aggregate", name, call)
         self._found.append((call, Aggregation(name, function, below, distinct, parameter)))
         return name
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from anabranch.cql.bound import BoundQuery
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.context import Context, Names
 from anabranch.cql.dialect import parse_query
@@ -75,7 +76,8 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
     if not isinstance(plan, ToStream) and grows(plan):
         plan = ToStream(plan, "istream")
     first, last = tree.meta.get("text_at", (0, len(source) - 1))
-    return Query(name, pruned(plan), relation.output, query if isinstance(query, str) else source[first : last + 1])
+    text = query if isinstance(query, str) else source[first : last + 1]
+    return BoundQuery(name, pruned(plan), relation.output, text, context.places)
 
 
 def _bind(node: exp.Expr, context: Context, outer: Scope | None) -> Relation:

@@ -8,8 +8,10 @@ from itertools import count
 
 from sqlglot import exp
 
+from anabranch.cql.bound import Place
 from anabranch.cql.catalog import Catalog
-from anabranch.cql.problems import CQLError, problem
+from anabranch.cql.problems import CQLError, problem, span
+from anabranch.planning.types import Role
 
 
 class Names:
@@ -53,6 +55,8 @@ class Context:
         Queries of With clauses, by lower-case name.
     expanding
         Views that are being expanded, to notice one that reads itself.
+    places
+        Where columns stand whose types may be wrong, by role and unique name; shared by all parts of one query.
     """
 
     catalog: Catalog
@@ -60,6 +64,13 @@ class Context:
     source: str
     common: Mapping[str, Named] = field(default_factory=dict)
     expanding: tuple[str, ...] = ()
+    places: dict[tuple[Role, str], Place] = field(default_factory=dict)
+
+    def note(self, role: Role, name: str, node: exp.Expr) -> None:
+        """Remember the place of a column in some role, as far as the node has one."""
+        start, end = span(node)
+        if start is not None and end is not None:
+            self.places[role, name] = Place(self.source, start, end)
 
     def error(self, what: str, node: exp.Expr | None, hint: str | None = None) -> CQLError:
         """An error that shows a node's place."""

@@ -11,6 +11,9 @@ Options: TypeAlias = tuple[tuple[str, str], ...]
 Columns: TypeAlias = tuple[tuple[str, str], ...]  # name, type in Spark's SQL
 Kind: TypeAlias = Literal["stream", "relation", "query", "view"]
 
+DESCRIBES_ITSELF = ("rate", "rate-micro-batch", "socket", "kafka", "delta", "iceberg")
+"""Formats whose columns are given: to declare others would be in vain."""
+
 
 @dataclass(frozen=True)
 class CreateStream:

@@ -8,7 +8,7 @@ from anabranch.model.continuous import Aggregate, Member, Plan, SetOperation, To
 
 
 def grows(plan: Plan) -> bool:
-    """Whether rows enter a relation and never leave it."""
+    """Whether rows enter a relation and never leave it; with a slide they enter later, and stay as well."""
     for node in _above_streams(plan):
         bounded = isinstance(node, Window) and not (node.span is None and node.rows is None)
         shrinks = isinstance(node, Aggregate) or (isinstance(node, SetOperation) and node.kind == "except")

@@ -14,11 +14,12 @@ from anabranch.model.continuous import Filter, Join, Plan
 
 @dataclass(frozen=True)
 class Term:
-    """One side of an equality: an expression over one input."""
+    """One side of an equality: an expression over one input, and the equality."""
 
     number: int
     sql: str
     expression: exp.Expr
+    equality: exp.Expr
 
     @property
     def plain(self) -> bool:
@@ -62,7 +63,7 @@ def _sides(condition: exp.Expr, scope: Scope) -> tuple[Term, Term] | None:
         inputs = scope.inputs(side)
         if len(inputs) != 1:
             return None
-        terms.append(Term(min(inputs), scalar(side, scope.context).sql, side))
+        terms.append(Term(min(inputs), scalar(side, scope.context).sql, side, condition))
     return (terms[0], terms[1]) if terms[0].number != terms[1].number else None
 
 
@@ -106,5 +107,7 @@ def _computed_keys(
     for number in range(len(plans)):
         terms = list({each.sql: each for terms in keys for each in terms if each.number == number}.values())
         plans[number], found = computed(plans[number], [each.expression for each in terms], scope.context)
-        names.update({(number, term.sql): name for term, name in zip(terms, found, strict=True)})
+        for term, name in zip(terms, found, strict=True):
+            names[number, term.sql] = name
+            scope.context.note("key", name, term.equality)
     return tuple(tuple((each.number, names[each.number, each.sql]) for each in terms) for terms in keys)

@@ -72,6 +72,8 @@ def with_membership(plan: Plan, test: Membership, context: Context) -> Plan:
     plan, names = computed(plan, [*test.values, *outer], context)
     values = names[: len(test.values)]
     other = test.other.plan
+    for value, partner in zip(test.values, other.columns, strict=False):
+        context.note("member", partner, value)
     correlated = tuple(zip(names[len(values) :], (name for _, name in test.other.correlated), strict=True))
     pairs = (*zip(values, other.columns, strict=False), *correlated)
     if not test.negated or not values:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from anabranch.cql.context import Context
+from anabranch.cql.problems import span
 from anabranch.errors import suggest
 from anabranch.model.continuous import Plan
 
@@ -98,7 +99,8 @@ class Scope:
         scope, number, name, fields = found
         identifier = exp.Identifier(this=scope.use(number, name), quoted=True)
         bound: exp.Expr = exp.Column(this=identifier)
-        bound.meta.update({k: v for k, v in column.parts[-1].meta.items() if k in ("start", "end")}, shown=column.name)
+        start, end = span(column)
+        bound.meta.update({} if start is None else {"start": start, "end": end}, shown=column.name)
         for each in fields:
             bound = exp.Dot(this=bound, expression=exp.Identifier(this=each, quoted=True))
         return bound

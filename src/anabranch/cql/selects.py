@@ -61,10 +61,12 @@ def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_
         plan = with_membership(plan, test, context)
     if grouping is not None:
         plan = filtered(grouping.over(plan), having, scope)
-    plan, inner = computed(plan, [own for _, own in correlated], context)
+    plan, inner = computed(plan, [own for _, own, _ in correlated], context)
+    for name, (_, _, equality) in zip(inner, correlated, strict=True):
+        context.note("member", name, equality)
     plan = _projected(plan, items, bound, inner, context)
     plan = Distinct(plan) if _is_distinct(select, context) else plan
-    pairs = zip((theirs for theirs, _ in correlated), inner, strict=True)
+    pairs = zip((theirs for theirs, _, _ in correlated), inner, strict=True)
     return Relation(plan, output_names(items), tuple(pairs))
 
 
@@ -90,8 +92,8 @@ def _equate(conditions: Sequence[exp.Expr], scope: Scope) -> None:
 
 def _correlations(
     conditions: Sequence[tuple[exp.Expr, exp.Expr]], scope: Scope
-) -> tuple[list[exp.Expr], list[tuple[exp.Expr, exp.Expr]]]:
-    """Conditions of the query's own, and pairs of an outer and an own expression that must be equal."""
+) -> tuple[list[exp.Expr], list[tuple[exp.Expr, exp.Expr, exp.Expr]]]:
+    """Conditions of the query's own, and those that compare it: an outer and an own expression, and the equality."""
     local, correlated = [], []
     for node, bound in conditions:
         if not scope.reads_outer(bound):
@@ -103,7 +105,7 @@ def _correlations(
         if len(theirs) != 1 or len(own) != 1:
             hint = "write it as inner column = outer column, on its own"
             raise scope.context.error("an inner query can be compared with the outer one by = only", node, hint)
-        correlated.append((theirs[0], own[0]))
+        correlated.append((theirs[0], own[0], bound))
     return local, correlated
 
 
@@ -161,7 +163,9 @@ def _projected(
     for item, each in zip(items, bound, strict=True):
         plain = each.unnest()
         kept = isinstance(plain, exp.Column) and plain.name not in chosen
-        chosen[plain.name if kept else context.names.fresh(item.name)] = scalar(plain if kept else each, context)
+        name = plain.name if kept else context.names.fresh(item.name)
+        chosen[name] = scalar(plain if kept else each, context)
+        context.note("item", name, item.node)
     chosen.update((name, read(name)) for name in inner)
     if tuple(chosen) == plan.columns:
         return plan

@@ -75,6 +75,8 @@ def _conditions(join: exp.Join, number: int, scope: Scope) -> list[exp.Expr]:
             raise scope.context.error(f"column {name!r} of Using is ambiguous", identifier, "use On")
         scope.merged.add(name.lower())
         sides = [exp.column(name, table=scope.sources[i].alias, quoted=True) for i in (holders[0], number)]
+        for side in sides:
+            side.this.meta.update(identifier.meta)
         conditions.append(exp.EQ(this=sides[0], expression=sides[1]))
     return conditions
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from anabranch.cql.declarations import (
+    DESCRIBES_ITSELF,
     Columns,
     CreateQuery,
     CreateRelation,
@@ -70,7 +71,7 @@ class StatementParser(WindowParser):
         if kind == "Stream":
             return self._parse_create_stream(name)
         if kind == "Relation":
-            return CreateRelation(name, self._parse_columns(), *self._parse_source("From"))
+            return CreateRelation(name, *self._parse_input())
         if kind == "View":
             return CreateView(name, *self._parse_body())
         history = self._match_text_seq("FROM", "HISTORY")
@@ -78,8 +79,7 @@ class StatementParser(WindowParser):
         return CreateQuery(name, *self._parse_body(), history, sink)
 
     def _parse_create_stream(self, name: str) -> CreateStream:
-        columns = self._parse_columns()
-        kind, options = self._parse_source("From")
+        columns, kind, options = self._parse_input()
         clauses: dict[str, Any] = {}
         parsers: dict[str, tuple[str, Callable[[], Any]]] = {
             "TIMESTAMP": ("timestamp", lambda: self._name("Timestamp")),
@@ -97,6 +97,14 @@ class StatementParser(WindowParser):
         if "timestamp" not in clauses:
             self.fail(f"stream {name!r} has no timestamp", hint="add Timestamp and the name of its column of times")
         return CreateStream(name, columns, kind, options, **clauses)
+
+    def _parse_input(self) -> tuple[Columns, str, Options]:
+        """Columns, format and options of what is read."""
+        start, columns = self._curr, self._parse_columns()
+        kind, options = self._parse_source("From")
+        if columns and kind.lower() in DESCRIBES_ITSELF:
+            self.fail(f"{kind!r} has columns of its own", start, "leave the list of columns out")
+        return columns, kind, options
 
     def _parse_columns(self) -> Columns:
         if not self._match(TokenType.L_PAREN):

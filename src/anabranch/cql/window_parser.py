@@ -15,7 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.cql.problems import CQLError, PlacedParseError
-from anabranch.cql.windows import UNITS, WindowSpec, microseconds, unit_of
+from anabranch.cql.windows import UNITS, WindowSpec, microseconds, unit_of, varies
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 WINDOWS = "the windows are [Rows N], [Range T], [Now], [Partition By a, b Rows N], each but [Now] also with Slide"
@@ -150,6 +150,9 @@ class WindowParser(SparkParser):
         number, unit = self._prev.text, self._curr
         if unit.token_type in (TokenType.R_BRACKET, TokenType.R_PAREN, TokenType.SENTINEL):
             self.fail(f"{keyword} needs a unit of time", start, f"{example}; the units are {', '.join(UNITS)}")
+        if varies(unit.text):
+            hint = f"write it in days, as in {keyword} 30 Days"
+            self.fail(f"{keyword} in {unit.text} has no fixed length", unit, hint)
         if unit_of(unit.text) is None:
             self.fail(f"{keyword} has an unknown unit {unit.text!r}", unit, f"the units are {', '.join(UNITS)}")
         self._advance()
@@ -204,8 +207,8 @@ class WindowParser(SparkParser):
         return query
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
-        if not self._at_stream_operator() or self._at_stream_of_query():
-            return super()._parse_projections()
+        if not self._at_stream_operator() or self._tokens[self._index + 2].token_type in QUERY_STARTS:
+            return super()._parse_projections()  # a list may begin with a query in parentheses, which is a value
         token = self._curr
         self._advance(2)
         distinct = self._match(TokenType.DISTINCT)

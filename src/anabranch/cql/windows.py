@@ -19,6 +19,8 @@ UNITS = {
     "day": 86_400 * SECOND,
     "week": 604_800 * SECOND,
 }
+VARYING_UNITS = ("month", "quarter", "year")
+"""Units whose length depends on the calendar: a window of them would hold rows for longer or shorter."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ def unit_of(word: str) -> int | None:
     """Microseconds of a unit of time, singular or plural; None if there is no such unit."""
     lower = word.lower()
     return UNITS.get(lower, UNITS.get(lower.removesuffix("s")))
+
+
+def varies(word: str) -> bool:
+    """Whether a unit has no fixed length.
+
+    >>> varies("Months"), varies("Weeks")
+    (True, False)
+    """
+    return word.lower().removesuffix("s") in VARYING_UNITS
 
 
 def microseconds(number: str, unit: str) -> int | None:

@@ -7,7 +7,8 @@ multiplicities, and changes; semi and anti joins are made of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Literal
@@ -46,7 +47,7 @@ from anabranch.planning.rules import inserts_only, rewrite
 from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
 from anabranch.planning.stages import Backend, Feed, Flow, Stage
-from anabranch.planning.types import aggregate_type, common_type
+from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 ORDER = "_order"
 SUMS = "_sums_"
@@ -70,13 +71,14 @@ class Then:
 
 def read(query: Query, backend: Backend[Flow]) -> Flow:
     """The answer: the columns of the query's plan, with `_time` and `_weight` (1, or -1 for what leaves a relation)."""
-    return _Reader(backend).answer(rewrite(query.plan))
+    return _Reader(query, backend).answer(rewrite(query.plan))
 
 
 class _Reader(Generic[Flow]):
     """Numbers the stages of one plan while it is read."""
 
-    def __init__(self, backend: Backend[Flow]) -> None:
+    def __init__(self, query: Query, backend: Backend[Flow]) -> None:
+        self._query = query
         self._backend = backend
         self._stages = 0
         self._streams: tuple[str, ...] = ()
@@ -213,10 +215,11 @@ class _Reader(Generic[Flow]):
                 for key, columns in partners
                 if any(i in done for i, _ in key)
             ]
-            keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
             own = inputs[number].columns
-            flow, table = self._comparable([flow, self._table(inputs[number])], [names, own], keys, (ELEMENT, ()))
-            flow = self._backend.look_up(flow, table, pairs)
+            keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
+            kept = ([*names, *ELEMENT], own)
+            (flow, table), keys = self._comparable([flow, self._table(inputs[number])], kept, keys)
+            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys])
             done, names = [*done, number], [*names, *own]
         return self._backend.project(flow, same((*plan.columns, *ELEMENT)))
 
@@ -233,23 +236,25 @@ class _Reader(Generic[Flow]):
 
     def _meet(self, plan: Join, then: Then | None = None) -> Flow:
         columns = [each.columns for each in plan.inputs]
-        flows = self._comparable([self.elements(each) for each in plan.inputs], columns, plan.keys)
-        flows = [self._known(flow, number, plan.keys) for number, flow in enumerate(flows)]
-        feeds = feeds_of(columns, plan.keys)
+        kept = [(*names, *ELEMENT) for names in columns]
+        flows, keys = self._comparable([self.elements(each) for each in plan.inputs], kept, plan.keys)
+        flows = [self._known(flow, number, keys) for number, flow in enumerate(flows)]
+        feeds = feeds_of(columns, keys)
         fields = [
             self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
         ]
-        make = partial(MultiJoin, len(flows), plan.keys)
+        make = partial(MultiJoin, len(flows), keys)
         return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]), then)
 
     def _member(self, plan: Member, then: Then | None) -> Flow:
         """Rows are joined with the distinct keys of the other side."""
         there_is = [(f"{right}_{place}", column(right)) for place, (_, right) in enumerate(plan.pairs)]
-        items = tuple(there_is) or (("_one", ONE),)
+        items = tuple(there_is) or (("_there", ONE),)
         there = self._counting("distinct", [self._changing(Project(plan.other, items))], [name for name, _ in items])
         keys: Keys = tuple(((0, left), (1, name)) for (left, _), (name, _) in zip(plan.pairs, items, strict=False))
         columns = [plan.columns, tuple(name for name, _ in items)]
-        flows = self._comparable([self.elements(plan.input), there], columns, keys)
+        kept = [(*names, *ELEMENT) for names in columns]
+        flows, keys = self._comparable([self.elements(plan.input), there], kept, keys, plan.pairs)
         flows[1] = self._known(flows[1], 1, keys)
         make = partial(Membership, plan.columns, keys, plan.negated)
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
@@ -261,22 +266,45 @@ class _Reader(Generic[Flow]):
         flows: Sequence[Flow],
         columns: Sequence[Sequence[str]],
         keys: Keys,
-        more: Sequence[Sequence[str]] | None = None,
-    ) -> list[Flow]:
-        """Key columns of one class get one type: hash codes of 1 and 1.0 differ."""
-        casts: list[dict[str, pa.DataType]] = [{} for _ in flows]
-        for key in keys:
+        pairs: Sequence[tuple[str, str]] = (),
+    ) -> tuple[list[Flow], Keys]:
+        """Key columns of one class get one type, as hash codes of 1 and 1.0 differ: beside the columns as they are."""
+        added: list[list[tuple[str, Scalar]]] = [[] for _ in flows]
+        alike = []
+        for place, key in enumerate(keys):
             kinds = [self._backend.schema(flows[number]).field(name).type for number, name in key]
-            common = kinds[0]
-            for (_, name), kind in zip(key, kinds, strict=True):
-                common = common_type(common, kind, f"the join of {key[0][1]} and {name}")
-            for (number, name), kind in zip(key, kinds, strict=True):
-                casts[number] |= {name: common} if kind != common else {}
-        kept = more or [ELEMENT] * len(flows)
-        return [
-            self._backend.project(flow, cast((*names, *extra), kinds)) if kinds else flow
-            for flow, names, extra, kinds in zip(flows, columns, kept, casts, strict=True)
+            common = self._key_type(kinds, [name for _, name in key], pairs[place] if pairs else None)
+            names = [
+                name if kind == common else f"{KEY}{place}_of_{name}"
+                for (_, name), kind in zip(key, kinds, strict=True)
+            ]
+            for (number, name), new in zip(key, names, strict=True):
+                added[number] += [(new, cast(name, common))] if new != name else []
+            alike.append(tuple((number, new) for (number, _), new in zip(key, names, strict=True)))
+        made = [
+            self._backend.project(flow, [*same(kept), *more]) if more else flow
+            for flow, kept, more in zip(flows, columns, added, strict=True)
         ]
+        return made, tuple(alike)
+
+    def _key_type(
+        self, kinds: Sequence[pa.DataType], names: Sequence[str], pair: tuple[str, str] | None
+    ) -> pa.DataType:
+        """The type of a class of keys; the first that does not fit is told."""
+        common = kinds[0]
+        for end in range(2, len(kinds) + 1):
+            with self._telling("key", names[:end]) if pair is None else self._telling("member", pair):
+                common = common_key_type(kinds[:end])
+        return common
+
+    @contextmanager
+    def _telling(self, role: Role, columns: Sequence[str]) -> Iterator[None]:
+        """What is wrong with types here is told with the place in the query, if that is known."""
+        try:
+            yield
+        except TypeProblem as error:
+            query = self._query
+            raise query.placed(error, role, columns) if isinstance(query, KnowsPlaces) else error from None
 
     def _known(self, flow: Flow, number: int, keys: Keys) -> Flow:
         """Without the rows whose keys are NULL: they agree with nothing."""
@@ -286,10 +314,11 @@ class _Reader(Generic[Flow]):
     def _aggregate(self, plan: Aggregate, then: Then | None) -> Flow:
         flow, aggregations = self._grouped(plan)
         schema = self._backend.schema(flow)
-        kinds = [
-            aggregate_type(each, schema.field(each.argument).type if each.argument else None) for each in aggregations
-        ]
-        fields = [pa.field(each.name, kind) for each, kind in zip(aggregations, kinds, strict=True)]
+        fields = []
+        for each in aggregations:
+            with self._telling("aggregate", [each.name]):
+                kind = aggregate_type(each, schema.field(each.argument).type if each.argument else None)
+            fields.append(pa.field(each.name, kind))
         grouped = pa.schema([*(schema.field(name) for name in plan.keys), *fields])
         feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
         make = partial(GroupBy, plan.keys, aggregations, grouped)
@@ -329,12 +358,11 @@ class _Reader(Generic[Flow]):
             [self._backend.schema(flow).field(name).type for name in each]
             for flow, each in zip(flows, names, strict=True)
         ]
-        common = kinds[0]
-        for other in kinds[1:]:
-            common = [
-                common_type(a, b, f"{plan.kind} of {name}")
-                for a, b, name in zip(common, other, plan.columns, strict=True)
-            ]
+        common = list(kinds[0])
+        for place, name in enumerate(plan.columns):
+            for other, its in zip(names[1:], kinds[1:], strict=True):
+                with self._telling("item", [name, other[place]]):
+                    common[place] = common_type(common[place], its[place])
         alike = [
             self._backend.project(flow, [*renamed(each, plan.columns, kind, common), *same(ELEMENT)])
             for flow, each, kind in zip(flows, names, kinds, strict=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from anabranch.cells.base import TIME
 from anabranch.model.continuous import Scalar
-from anabranch.planning.stages import Items
 from anabranch.planning.types import sql_name
 
 
@@ -32,9 +31,9 @@ def same(names: Sequence[str]) -> list[tuple[str, Scalar]]:
     return [(name, column(name)) for name in names]
 
 
-def cast(names: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Items:
-    """Columns under their own names, some of them cast."""
-    return renamed(names, names, [None] * len(names), [kinds.get(name) for name in names])
+def cast(name: str, kind: pa.DataType) -> Scalar:
+    """A column as another type."""
+    return Scalar(f"CAST(`{name}` AS {sql_name(kind)})", (name,))
 
 
 def renamed(
@@ -42,7 +41,7 @@ def renamed(
 ) -> list[tuple[str, Scalar]]:
     """Columns under new names, cast where they are not of the wanted kinds."""
     return [
-        (to, column(name) if kind == want else Scalar(f"CAST(`{name}` AS {sql_name(want)})", (name,)))
+        (to, column(name) if kind == want else cast(name, want))
         for name, to, kind, want in zip(names, new, kinds, wanted, strict=True)
     ]
 

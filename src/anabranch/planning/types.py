@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
 import pyarrow as pa
 
 from anabranch.cells.exact_sums import is_bundle
 from anabranch.errors import QueryError
 from anabranch.model.continuous import Aggregation
 
+Role: TypeAlias = Literal["key", "member", "item", "aggregate"]
+"""What a column is where its type is wrong: a key of a join, of In or Exists, an item of Select, an aggregate."""
+
 MOST_DIGITS = 38
+CAST = "cast one of them, as in Cast(k As Long) = j"
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as decimals, in Spark
 _SQL = {
+    pa.int8(): "tinyint",
     pa.int16(): "smallint",
     pa.int32(): "int",
     pa.int64(): "bigint",
+    pa.float32(): "float",
     pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
     pa.timestamp("us", "UTC"): "timestamp",
+    pa.timestamp("us"): "timestamp_ntz",
 }
+
+
+class TypeProblem(QueryError):
+    """Types that do not fit; whoever knows the query says where."""
+
+
+@runtime_checkable
+class KnowsPlaces(Protocol):
+    """A query that knows where its parts stand in its text."""
+
+    def placed(self, error: QueryError, role: Role, columns: Sequence[str]) -> QueryError:
+        """The error, with the place of some columns."""
 
 
 def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa.DataType:
@@ -33,8 +58,8 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     if function in ("min", "max", "quantile"):
         return argument
     if not _is_number(argument):
-        raise QueryError(
-            f"{function} needs numbers, and its argument is of type {argument}",
+        raise TypeProblem(
+            f"{function} needs numbers, and its argument is a {sql_name(argument)}",
             hint="cast it, or use count, min or max",
         )
     if pa.types.is_decimal(argument) and function in ("sum", "avg"):
@@ -43,11 +68,15 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     return pa.int64() if function == "sum" and pa.types.is_integer(argument) else pa.float64()
 
 
-def common_type(first: pa.DataType, second: pa.DataType, what: str) -> pa.DataType:
+def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     """The type in which both can be compared.
 
-    >>> common_type(pa.int32(), pa.float64(), "k = j")
+    Integers and decimals are compared as decimals, in which all of them are exact.
+
+    >>> common_type(pa.int32(), pa.float64())
     DataType(double)
+    >>> common_type(pa.int64(), pa.decimal128(12, 2))
+    Decimal128Type(decimal128(22, 2))
     """
     if first == second or pa.types.is_null(second):
         return first
@@ -55,20 +84,57 @@ def common_type(first: pa.DataType, second: pa.DataType, what: str) -> pa.DataTy
         return second
     if first in _INTEGERS and second in _INTEGERS:
         return max(first, second, key=_INTEGERS.index)
+    if _is_exact(first) and _is_exact(second):
+        return _common_decimal(first, second)
     if _is_number(first) and _is_number(second):
         return pa.float64()
     if {pa.types.is_date(first), pa.types.is_date(second)} == {True, False} and any(
         pa.types.is_timestamp(each) for each in (first, second)
     ):
         return pa.timestamp("us", "UTC")
-    raise QueryError(
-        f"{what}: a {first} and a {second} do not compare", hint="cast one of them, as in Cast(k As Long) = j"
-    )
+    raise TypeProblem(f"a {sql_name(first)} and a {sql_name(second)} do not compare", hint=CAST)
+
+
+def common_key_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """The type in which columns are compared that are all equal to one another.
+
+    Doubles stand for many integers: two of these, which are compared as such elsewhere, must not meet as doubles.
+    """
+    common = kinds[0]
+    for kind in kinds[1:]:
+        common = common_type(common, kind)
+    if pa.types.is_floating(common) and sum(map(_is_exact, kinds)) > 1:
+        what = "whole numbers and decimals would be compared as doubles, as they all equal a double"
+        raise TypeProblem(what, hint="cast one of them, as in Cast(k As Double) = x")
+    return common
+
+
+def _common_decimal(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """The decimal type that holds all values of both."""
+    (whole, scale), (other_whole, other_scale) = _places(first), _places(second)
+    digits = max(whole, other_whole) + max(scale, other_scale)
+    if digits > MOST_DIGITS:
+        what = f"a {sql_name(first)} and a {sql_name(second)} need {digits} digits to be compared"
+        raise TypeProblem(f"{what}, and there are {MOST_DIGITS}", hint=CAST.replace("Long", "Decimal(20, 2)"))
+    return pa.decimal128(digits, max(scale, other_scale))
+
+
+def _places(kind: pa.DataType) -> tuple[int, int]:
+    """Digits before and behind the point."""
+    return (kind.precision - kind.scale, kind.scale) if pa.types.is_decimal(kind) else (_DIGITS[kind], 0)
 
 
 def sql_name(kind: pa.DataType) -> str:
-    """The name of a common type in SQL."""
-    return _SQL[kind]
+    """The name of a type in SQL, of those at least that values are cast to.
+
+    >>> sql_name(pa.decimal128(12, 2))
+    'decimal(12, 2)'
+    """
+    return f"decimal({kind.precision}, {kind.scale})" if pa.types.is_decimal(kind) else _SQL.get(kind, str(kind))
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    return kind in _INTEGERS or bool(pa.types.is_decimal(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:
