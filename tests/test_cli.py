@@ -20,7 +20,7 @@ import anabranch
 from anabranch.cli import html, main, packets
 from anabranch.cli.commands import app
 from anabranch.cli.demo import Comparison, Run
-from anabranch.errors import AnabranchError, QueryError
+from anabranch.errors import AnabranchError, MissingExtra, QueryError
 from anabranch.events import EffortChanged, Reordered, Started
 from anabranch.model.prefixes import PrefixSet
 from anabranch.report import FilterReport, PredicateReport
@@ -86,6 +86,14 @@ def test_a_bench_gets_its_options_and_decides_on_the_exit_code(tmp_path: Path, m
     assert json.loads(file.read_text()) == {"quick": True}
     assert CliRunner().invoke(app, ["bench", "--json", str(file)]).exit_code == 3
     assert json.loads(file.read_text()) == {"quick": False}
+
+
+def test_a_bench_whose_extra_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_modules("benches", tmp_path, monkeypatch, peers="import no_such_engine\n\n\ndef main(): ...\n")
+    refused = CliRunner().invoke(app, ["bench", "peers"]).exception
+    assert isinstance(refused, MissingExtra)
+    assert "no_such_engine is needed for benches and reproductions" in str(refused)
+    assert "pip install 'anabranch[bench]'" in str(refused)
 
 
 def test_helpers_are_not_offered_and_one_file_is_for_one_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

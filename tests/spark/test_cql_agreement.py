@@ -1,4 +1,7 @@
-"""Random queries through Spark, of bounded inputs and of streams: the engine says what the definition says."""
+"""Random queries through Spark: the engine says what the definition says.
+
+Streams come in batches, some with a restart between them; bounded inputs take several ticks.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from sqlglot import exp
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
+from anabranch.engine import ticks
 from cql.answers import answered, before, expected
 from cql.generate import random_queries
 from cql.oracle import Oracle
@@ -29,6 +33,9 @@ TOGETHER = 20
 TIMEOUT_SECONDS = 1200  # a busy machine is slow
 ENGINES = range(-(-QUERIES // TOGETHER))
 CELLS = (None, 3, 1)
+LIVES = (0, 2, 1, 2, 1)
+"""How often engines are started on their checkpoint while a stream goes on; 0 for those that run bounded inputs."""
+TICK_ROWS = 10
 ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 TYPES = {"bigint": ("long", pa.int64()), "string": ("string", pa.string())}
 
@@ -48,27 +55,31 @@ def bounded(spark: SparkSession, stream: Stream) -> DataFrame:
     return spark.createDataFrame(rows, schema_of(stream)).repartition(3)
 
 
-def streaming(spark: SparkSession, stream: Stream, batches: Sequence[int], folder: Path) -> DataFrame:
-    """One file per batch, in the order of arrival; some are empty."""
-    left, folder = [told(stream, row) for row in stream.arrived], folder / stream.name
-    folder.mkdir()
+def arrive(stream: Stream, batches: Sequence[int], numbers: range, folder: Path) -> None:
+    """One file for each batch with these numbers, in the order of arrival; some are empty."""
+    arrived = [told(stream, row) for row in stream.arrived]
     kinds = [*(TYPES[its][1] for _, its in stream.columns), pa.timestamp("us", tz="UTC"), pa.int64()]
     names = [each.split()[0] for each in schema_of(stream).split(", ")]
     schema = pa.schema(list(zip(names, kinds, strict=False)))
-    for number, size in enumerate(batches):
-        rows, left = left[:size], left[size:]
+    (folder / stream.name).mkdir(exist_ok=True)
+    for number in numbers:
+        first = sum(batches[:number])
+        rows = arrived[first : first + batches[number]]
         columns = [pa.array([row[place] for row in rows], each.type) for place, each in enumerate(schema)]
-        path = folder / f"{number}.parquet"
+        path = folder / stream.name / f"{number}.parquet"
         pq.write_table(pa.table(columns, schema=schema), path)
         os.utime(path, (number, number))
-    return spark.readStream.schema(schema_of(stream)).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def streaming(spark: SparkSession, stream: Stream, folder: Path) -> DataFrame:
+    reader = spark.readStream.schema(schema_of(stream)).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder / stream.name))
 
 
 def registered(engine: ab.Engine, spark: SparkSession, cases: Sequence[Case], folder: Path | None) -> None:
     case = cases[0]
     for stream in case.streams:
-        batches = case.cuts.batches[stream.name]
-        df = bounded(spark, stream) if folder is None else streaming(spark, stream, batches, folder)
+        df = bounded(spark, stream) if folder is None else streaming(spark, stream, folder)
         sequence, skew = "seq" if stream.sequenced else None, timedelta(microseconds=stream.skew)
         engine.stream(stream.name, df, timestamp="ts", sequence=sequence, skew=skew, horizon=None)
     for relation in case.relations:
@@ -91,20 +102,41 @@ def end(streams: Sequence[Stream]) -> int:
     return max((row[1] for each in streams for row in each.rows), default=0) + 1
 
 
+def bounded_run(spark: SparkSession, cases: Sequence[Case], folder: Path, cells: int | None) -> ab.Engine:
+    engine = ab.Engine(spark, folder / "state", cells=cells)
+    registered(engine, spark, cases, None)
+    engine.run_batch()
+    return engine
+
+
+def life(spark: SparkSession, cases: Sequence[Case], folder: Path, cells: int | None) -> ab.Engine:
+    """An engine that answers all that is there, and stops."""
+    engine = ab.Engine(spark, folder / "state", cells=cells)
+    registered(engine, spark, cases, folder)
+    for query in engine.queries.values():
+        query.start()
+    for query in engine.queries.values():
+        query.await_idle()
+    engine.stop()
+    return engine
+
+
 @pytest.mark.timeout(TIMEOUT_SECONDS)
 @pytest.mark.parametrize("number", ENGINES)
-def test_the_engine_agrees_with_the_definition(number: int, spark: SparkSession, tmp_path: Path) -> None:
-    cases, as_stream = random_queries(number, TOGETHER), number % 5 == 1
-    engine = ab.Engine(spark, tmp_path / "state", cells=CELLS[number % len(CELLS)])
-    registered(engine, spark, cases, tmp_path if as_stream else None)
-    if as_stream:
-        for query in engine.queries.values():
-            query.start()
-        for query in engine.queries.values():
-            query.await_idle()
-        engine.stop()
-    else:
-        engine.run_batch()
+def test_the_engine_agrees_with_the_definition(
+    number: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticks, "BATCH_ROWS", TICK_ROWS)
+    cases, cells, lives = random_queries(number, TOGETHER), CELLS[number % len(CELLS)], LIVES[number % len(LIVES)]
+    as_stream = lives > 0
+    engine = None if as_stream else bounded_run(spark, cases, tmp_path, cells)
+    for each in range(lives):
+        for stream in cases[0].streams:
+            batches = cases[0].cuts.batches[stream.name]
+            first, after = (len(batches) * n // lives for n in (each, each + 1))
+            arrive(stream, batches, range(first, after), tmp_path)
+        engine = life(spark, cases, tmp_path, cells)
+    assert engine is not None
     oracle = Oracle(cases[0].streams, cases[0].relations)
     for case, query in zip(cases, engine.queries.values(), strict=True):
         ast = parse_query(case.query)

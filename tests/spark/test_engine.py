@@ -6,8 +6,10 @@ import io
 import itertools
 import json
 import os
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -286,6 +288,20 @@ def test_a_silent_stream_that_may_be_idle_holds_nobody_up(feed: Feed, spark: Spa
     engine.stop()
 
 
+def test_streams_that_are_silent_together_hold_nobody_up(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    other = Feed(spark, tmp_path / "other")
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="1 second", idle="100 milliseconds")
+    engine.stream("t", other.df, timestamp="ts", sequence="seq", skew="1 second", idle="5 seconds")
+    other.add((12, 0, 4))
+    text = "Select Istream(s.a, t.a As b) From s [Range 1 Minute], t [Range 1 Minute] Where s.k = t.k"
+    query = engine.query(text, "both").start()
+    eventually(lambda: engine.rows_taken("t") == 1)
+    feed.add((12, 0, 1), (14, 0, 2), (19, 0, 3))
+    eventually(lambda: told(query.to_dataframe(), "a", "b") == [(1, 4, 12), (2, 4, 14)])
+    engine.stop()
+
+
 def test_streams_without_rows_give_no_answers(feed: Feed, spark: SparkSession) -> None:
     texts = {"count": "Select Count(*) As n From s [Rows 5]", "all": "Select k From s"}
     bounded, streaming = ab.Engine(spark), ab.Engine(spark)
@@ -320,6 +336,7 @@ def test_queries_come_and_go_while_others_run(feed: Feed, spark: SparkSession) -
     feed.add((0, 0, 1), (1, 1, 2), (2, 2, 3), (4, 0, 4))
     settled(busy, small)
     runs = {query.runId for query in spark.streams.active}
+    assert [row["rows/s"] for row in engine.progress()] == ["-", "-"], "nobody has looked before"
 
     later = {
         "later_busy": BUSY,
@@ -340,12 +357,16 @@ def test_queries_come_and_go_while_others_run(feed: Feed, spark: SparkSession) -
     settled(*engine.queries.values())
     assert (answered(busy.to_dataframe()), answered(small.to_dataframe())) == before_pause
     assert [line.split()[1] for line in engine.show().splitlines()[1:3]] == ["paused", "paused"]
+    assert {row["rows/s"] for row in engine.progress()} == {"-"}, "those that run are new"
 
     busy.resume()
     small.resume()
     engine.queries["later_pairs"].stop()
-    feed.add((17, 1, 1), (30, 0, 2))
+    feed.add((17, 1, 1), *((18 + n / 10, 7, 9) for n in range(20)), (30, 0, 2))
     settled(*engine.queries.values())
+    rates = {row["query"]: row["rows/s"] for row in engine.progress()}
+    assert rates["later_pairs"] == "-", "it has stopped"
+    assert float(str(rates["later_busy"])) > 0
     engine.drop("later_pairs")
     assert "later_pairs" not in engine.queries
     assert {query.runId for query in spark.streams.active} == runs
@@ -384,6 +405,50 @@ def test_queries_can_be_registered_in_the_middle_of_ticks(feed: Feed, spark: Spa
     engine.stop()
 
 
+def test_a_stream_is_dropped_while_others_run(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    state, other = tmp_path / "state", Feed(spark, tmp_path / "other")
+    engine = ab.Engine(spark, state)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.stream("t", other.df, timestamp="ts", sequence="seq")
+    busy, apart = engine.query(BUSY, "busy").start(), engine.query(BUSY.replace(" s ", " t "), "apart").start()
+    feed.add((0, 0, 1), (2, 1, 2))
+    other.add((0, 0, 1), (2, 1, 2))
+    settled(busy, apart)
+    with pytest.raises(QueryError, match="'t' is read by apart"):
+        engine.drop("t")
+    (kept,) = {query.runId for query in spark.streams.active if query.id == engine._loop._sources["s"].id}
+    engine.drop("apart")
+    engine.drop("t")
+    assert not [path for path in state.rglob("t") if path.is_dir()]
+    feed.add((3, 0, 1), (14, 1, 2))
+    settled(busy)
+    assert kept in {query.runId for query in spark.streams.active}
+    assert engine.show("streams").splitlines()[-1].split()[0] == "s"
+
+    engine.stream("t", other.df, timestamp="ts", sequence="seq")  # the name is free, and all begins anew
+    again = engine.query(BUSY.replace(" s ", " t "), "apart").start()
+    other.add((5, 1, 3), (15, 0, 1))
+    feed.add((15, 0, 1))
+    settled(busy, again)
+    engine.stop()
+    assert answered(busy.to_dataframe()) == wanted(feed.oracle(), BUSY, 15)
+    assert answered(again.to_dataframe()) == wanted(other.oracle(), BUSY, 15)
+
+
+def test_many_bounded_rows_take_several_ticks(spark: SparkSession) -> None:
+    rows = spark.range(0, 600_000, 1, 4).selectExpr(
+        "timestamp_micros(id * 1000) AS ts", "id % 5 AS k", "pmod(xxhash64(id), 1000000) AS a"
+    )
+    engine = ab.Engine(spark)
+    engine.stream("s", rows, timestamp="ts")
+    engine.query("Select Istream(k, Max(a) As most) From s [Rows Unbounded] Group By k", "records")
+    found = engine.run_batch()["records"]
+    assert engine._manifest.tick > 2
+    so_far = "max(a) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    records = rows.selectExpr("k", "a", "ts", f"{so_far} AS before").where("before IS NULL OR a > before")
+    assert Counter(map(tuple, found.collect())) == Counter(map(tuple, records.drop("before").collect()))
+
+
 # -- sinks, restarts, queries over queries
 
 FILES = ("parquet", "json", "csv")
@@ -398,6 +463,7 @@ STORY = {
     "busiest": "Select Max(n) As n From busy",
     "few": "Select Count(*) As n From low [Range 5 Seconds]",
     "console": "Select Istream(k) From s [Now] Where a = 3",
+    "named": "Select Istream(s.a, r.label) From s [Now], r Where s.k = r.k",
 }
 
 
@@ -545,9 +611,45 @@ def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_vers
     with pytest.raises(QueryError, match="other inputs, under the name 'small'"):
         engine.query(SMALL, "small")
 
+    for name, kind, returns in (("named", "int", "long"), ("doubled", "string", "int")):
+        engine = ab.Engine(spark, state)
+        engine.stream("s", story.feed.df, timestamp="ts", sequence="seq")
+        engine.relation("r", labels(spark).selectExpr("k", f"cast(label as {kind}) as label"))
+        engine.function("even", even)
+        engine.function("twice", twice, returns)
+        with pytest.raises(QueryError, match=f"other inputs, under the name '{name}'"):
+            engine.query(STORY[name], name)
+        other = "doubled" if name == "named" else "named"
+        assert engine.query(STORY[other], other).status == "registered"
+
     (state / last.name).write_text(json.dumps(json.loads(last.read_text()) | {"version": 0}))
     with pytest.raises(QueryError, match="is of another version of this library"):
         ab.Engine(spark, state)
+
+
+def test_a_checkpoint_keeps_its_number_of_cells(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    texts = {"busy": BUSY, "pairs": PAIRS}
+
+    def run(cells: int | None) -> ab.Engine:
+        engine = ab.Engine(spark, tmp_path / "state", cells=cells)
+        engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+        for name, text in texts.items():
+            engine.query(text, name).start()
+        settled(*engine.queries.values())
+        engine.stop()
+        return engine
+
+    many = 2 * spark.sparkContext.defaultParallelism + 1
+    feed.add(*((second / 10, second % 7, second) for second in range(30)))
+    run(many)
+    feed.add(*((3 + second / 10, second % 7, second) for second in range(60)))
+    for other in (many - 1, many + 1):
+        with pytest.raises(QueryError, match=f"is spread over {many} cells, not {other}") as error:
+            run(other)
+        assert "leave the number of cells out" in str(error.value)
+    engine = run(None)
+    for name, text in texts.items():
+        assert answered(engine.queries[name].to_dataframe()) == wanted(feed.oracle(), text, 8.9), name
 
 
 def test_two_engines_do_not_run_on_one_checkpoint(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
@@ -602,6 +704,8 @@ def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path)
         assert engine.queries[name].status == "failed"
         with pytest.raises(Exception, match=message):
             engine.queries[name].await_idle()
+        with pytest.raises(QueryError, match=f"query {name} is failed, not running"):
+            engine.queries[name].pause()
     assert len(delivered) == 1
     oracle = feed.oracle()
     assert answered(busy.to_dataframe()) == wanted(oracle, PAIRS, 9)
@@ -613,6 +717,28 @@ def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path)
     settled(engine.queries["undelivered"])
     assert sum(given, Counter[Row]()) == wanted(oracle, BUSY.replace("Sum(a)", "Max(a)"), 9)
     engine.stop()
+
+
+@pytest.mark.parametrize("property_", ["rate", "selectivity", "memory", "lag"])
+def test_operators_queues_and_queries_tell_what_they_do(property_: str, feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark, cells=1)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="1 second")
+    busy = engine.query("Select k, Count(*) As n From s [Rows 5] Group By k", "busy").start()
+    text = f"Select Istream(query, entity, value) From SysStream [Now] Where property = '{property_}'"
+    watch = engine.query(text, "watch").start()
+    for second in range(0, 12, 3):
+        feed.add((second, 0, 1), (second + 1, 0, 1), (second + 2, 0, 1))
+        settled(busy)
+    engine.stop()
+    values: dict[str, list[float]] = {}
+    for row in watch.to_dataframe().where("query is null or query = 'busy'").collect():
+        kind = "operator" if row["query"] and row["entity"] != "query" else row["entity"].split()[0]
+        values.setdefault(kind, []).append(row["value"])
+    kinds = {"rate": {"stream", "queue", "operator"}, "lag": {"query", "operator"}}
+    assert set(values) == kinds.get(property_, {"operator"})
+    if property_ == "lag":
+        assert values["query"][-1] == values["operator"][-1] == 1.0, "the skew"
+    assert all(max(found) > 0 for found in values.values())
 
 
 def odd(k: int | None) -> bool | None:
@@ -842,6 +968,8 @@ def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed:
         bounded.relation("x", feed.df)
     with pytest.raises(QueryError, match="stream 's' is a bounded DataFrame"):
         bounded.queries["known"].start()
+    with pytest.raises(QueryError, match="query known is registered, not running"):
+        bounded.queries["known"].pause()
     with pytest.raises(QueryError, match="unknown sink 'parket'"):
         bounded.queries["known"].use_sink("parket")
     with pytest.raises(QueryError, match="sink 'csv' needs a path"):
@@ -969,3 +1097,61 @@ def test_a_script_says_it_all(feed: Feed, spark: SparkSession, tmp_path: Path) -
     }.items():
         with pytest.raises(QueryError, match=message):
             engine.execute(text)
+
+
+TEXTS = {
+    "csv": "{},2026-01-01T00:00:{:02d}Z,{},{}\n",
+    "json": '{{"seq": {}, "ts": "2026-01-01T00:00:{:02d}Z", "k": {}, "a": {}}}\n',
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_script_reads_files_of_text(kind: str, feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    batches: list[list[tuple[int, int, int]]] = [[(0, 0, 1), (1, 1, 3)], [(4, 0, 4)], [(16, 1, 9)]]
+    (tmp_path / "texts").mkdir()
+    for number, batch in enumerate(batches):
+        feed.add(*batch)
+        lines = [TEXTS[kind].format(len(feed.rows) - len(batch) + at, *event) for at, event in enumerate(batch)]
+        path = tmp_path / "texts" / f"{number}.{kind}"
+        path.write_text("".join(lines))
+        os.utime(path, (number + 1, number + 1))
+    engine = ab.Engine(spark)
+    engine.execute(f"""
+        Create Stream s (seq Long, ts Timestamp, k Long, a Long)
+            From '{kind}' With (path = '{tmp_path / "texts"}', maxFilesPerTrigger = 1) Timestamp ts Sequence seq;
+        Create Query busy As {BUSY}""")
+    busy = engine.queries["busy"].start()
+    settled(busy)
+    engine.stop()
+    assert answered(busy.to_dataframe()) == wanted(feed.oracle(), BUSY, 16)
+
+
+def test_a_script_reads_a_socket(spark: SparkSession) -> None:
+    more, over = threading.Event(), threading.Event()
+
+    class Speaker(socketserver.BaseRequestHandler):
+        """Says two words, then one more when it is told to."""
+
+        def handle(self) -> None:
+            self.request.sendall(b"one\ntwo\n")
+            more.wait(PATIENCE_SECONDS)
+            self.request.sendall(b"three\n")
+            over.wait(PATIENCE_SECONDS)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Speaker) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        engine = ab.Engine(spark)
+        engine.execute(f"""
+            Create Stream words
+                From 'socket' With (host = '127.0.0.1', port = {server.server_address[1]}, includeTimestamp = 'true')
+                Timestamp timestamp;
+            Create Query loud As Select Upper(value) As word From words;
+            Create Query counted As Select Count(*) As n From words [Rows 10]""")
+        loud, counted = (engine.queries[name].start() for name in ("loud", "counted"))
+        eventually(lambda: {row["word"] for row in loud.to_dataframe().collect()} == {"ONE", "TWO"})
+        more.set()
+        eventually(lambda: {row["word"] for row in loud.to_dataframe().collect()} == {"ONE", "TWO", "THREE"})
+        eventually(lambda: [row["n"] for row in counted.current().collect()] == [2])
+        over.set()
+        engine.stop()
+        server.shutdown()

@@ -12,6 +12,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
+import anabranch as ab
 from anabranch.cli import doctor, scripts
 from anabranch.errors import QueryError
 
@@ -72,6 +73,131 @@ def test_columns_that_are_not_declared_cannot_be_explained(tmp_path: Path) -> No
     file.write_text("Create Stream s From 'parquet' With (path = 'x') Timestamp ts; Select k From s")
     with pytest.raises(QueryError, match="are not known before it is read"):
         scripts.explain(file, print)
+
+
+def explained(tmp_path: Path, text: str) -> list[str]:
+    file, said = tmp_path / "queries.cql", list[str]()
+    file.write_text(text)
+    scripts.explain(file, said.append)
+    return said
+
+
+def test_the_stream_that_every_engine_has_can_be_explained(tmp_path: Path) -> None:
+    (told,) = explained(tmp_path, "Select Istream(entity, value) From SysStream [Now] Where property = 'lag'")
+    assert "stream SysStream (entity as" in told
+
+
+def test_explain_statements_are_explained(tmp_path: Path) -> None:
+    named, again, other = explained(
+        tmp_path,
+        """Create Stream s (k Long, ts Timestamp) From 'csv' With (path = 'x') Timestamp ts;
+           Create Query Busy As Select k From s [Now];
+           Explain busy;
+           Explain Select k From s Where k > 2""",
+    )
+    assert again == named
+    assert "filter" in other
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        ("'socket' With (host = 'h', port = 1, includeTimestamp = true)", "timestamp, value"),
+        ("'rate'", "timestamp, value"),
+        ("'Rate-Micro-Batch'", "timestamp, value"),
+        ("'kafka' With (subscribe = 't', includeHeaders = 'true')", "timestamp, value, headers"),
+    ],
+)
+def test_sources_with_columns_of_their_own_are_explained(tmp_path: Path, source: str, columns: str) -> None:
+    (told,) = explained(tmp_path, f"Create Stream s From {source} Timestamp timestamp; Select {columns} From s [Now]")
+    assert all(f"{name} as {name}_" in told for name in columns.split(", "))
+
+
+def test_columns_of_a_source_that_only_its_reader_knows(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="write Explain into the file, and run it"):
+        explained(tmp_path, "Create Stream s From 'delta' With (path = 'x') Timestamp ts; Select k From s")
+
+
+def test_what_is_dropped_can_no_longer_be_read(tmp_path: Path) -> None:
+    text = "Create Stream s (k Long) From 'csv' Timestamp ts; Drop {} S; Select k From s"
+    with pytest.raises(QueryError, match="unknown stream or relation 's'"):
+        explained(tmp_path, text.format("Stream"))
+    with pytest.raises(QueryError, match="'s' is a stream, not a query"):
+        explained(tmp_path, text.format("Query"))
+
+
+@pytest.mark.parametrize("form", ["socket", "rate", "kafka", "Rate"])
+def test_columns_are_not_declared_where_a_source_has_its_own(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    text = f"Create Stream s (k Long) From '{form}' Timestamp ts; Select k From s"
+    message = f"""'{form}' has columns of its own at line 1, column 17
+  {text}
+                  ^
+  hint: leave the list of columns out"""
+    with pytest.raises(QueryError) as caught:
+        explained(tmp_path, text)
+    assert str(caught.value) == message
+    with pytest.raises(QueryError) as caught:
+        ab.Engine(spark).execute(text)
+    assert str(caught.value) == message
+
+
+@pytest.fixture
+def engine(spark: SparkSession, tmp_path: Path) -> ab.Engine:
+    spark.sql("SELECT 1L AS Seq, timestamp_seconds(1) AS Ts, 2L AS k").write.parquet(str(tmp_path / "in"))
+    engine = ab.Engine(spark)
+    engine.execute(
+        f"""Create Stream Calls From 'parquet' With (path = '{tmp_path}/in') Timestamp TS Sequence SEQ;
+            Create Relation Hosts From 'parquet' With (path = '{tmp_path}/in');
+            Create View Recent As Select k From Calls [Now];
+            Create Query Busy As Select k From Calls [Now];
+            Create Query Idle As Select k From Calls [Now]""",
+        bounded=True,
+    )
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Drop Stream busy", "'Busy' is a query, not a stream\n  hint: The streams are: SysStream, Calls"),
+        ("Drop Query calls", "'Calls' is a stream, not a query\n  hint: The queries are: Busy, Idle"),
+        ("Drop View Hosts", "'Hosts' is a relation, not a view\n  hint: The views are: Recent"),
+        ("Drop Relation recent", "'Recent' is a view, not a relation\n  hint: The relations are: Hosts"),
+        (
+            "Drop Stream call",
+            "there is no stream 'call'\n  hint: did you mean 'Calls'? The streams are: SysStream, Calls",
+        ),
+        ("Drop Query nobody", "there is no 'nobody' to drop"),
+        ("Pause calls", "'Calls' is a stream, not a query\n  hint: The queries are: Busy, Idle"),
+        ("Resume Recent", "'Recent' is a view, not a query\n  hint: The queries are: Busy, Idle"),
+        ("Explain hosts", "'Hosts' is a relation, not a query\n  hint: The queries are: Busy, Idle"),
+    ],
+)
+def test_a_name_of_something_else_is_refused(engine: ab.Engine, text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        engine.execute(text)
+    assert str(caught.value).startswith(message)
+    assert list(engine.queries) == ["Busy", "Idle"]
+
+
+def test_names_mean_the_same_in_every_case(engine: ab.Engine) -> None:
+    (plan,) = engine.execute("Explain BUSY")
+    assert "stream Calls" in plan
+    with pytest.raises(QueryError, match="query Busy is registered, not running"):
+        engine.execute("Pause bUSY")
+    engine.execute("Drop Query busy; Drop Query IDLE; Drop View recent; Drop Stream calls")
+    assert not engine.queries
+    assert engine.catalog.names() == ["SysStream", "Hosts"]
+
+
+def test_a_replay_finds_its_column_of_times_in_every_case(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("SELECT timestamp_seconds(1) AS Ts, 2L AS k").write.parquet(str(tmp_path / "in"))
+    engine = ab.Engine(spark)
+    engine.execute(f"Create Stream s From 'replay' With (path = '{tmp_path}/in', speed = 60) Timestamp ts")
+    query = engine.query("Select k From s", "q").start()
+    query.await_idle()
+    engine.stop()
+    assert query.error is None
 
 
 @pytest.mark.parametrize(("text", "what"), [("Show Streams", "has no query"), (None, "there is no file")])

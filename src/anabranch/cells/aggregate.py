@@ -126,7 +126,7 @@ class Totals:
         self._kind = kind if exact and not squares else pa.float64()
         self._counts: Rows = np.zeros(0, np.int64)
         self._odd: Rows = np.zeros((3 if sums and pa.types.is_floating(self._kind) else 0, 0), np.int64)
-        fixed = 5 if pa.types.is_decimal(self._kind) else 3 if pa.types.is_integer(self._kind) else 0
+        fixed = 5 if pa.types.is_decimal(self._kind) else 0
         self._sums = {"sums": ExactSums(fixed)} if sums else {}
         if squares:
             self._sums["squares"] = ExactSums()

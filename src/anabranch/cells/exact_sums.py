@@ -70,7 +70,7 @@ class Exact:
 
     def longs(self, name: str) -> Ints:
         """The totals as 64-bit integers; an error if one is beyond."""
-        low, middle, high = self.limbs
+        low, middle, high = np.pad(self.limbs, ((0, 3 - len(self.limbs)), (0, 0)))
         upper = middle + (high << BITS)
         if ((np.abs(high) > 1) | (upper < -(2**31)) | (upper >= 2**31)).any():
             raise DataError(

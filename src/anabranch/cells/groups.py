@@ -11,7 +11,7 @@ start and its end; those of the future wait, sorted by time, so that a tick cost
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ MOST_CHUNKS = 32
 SPARE_KEYS = 1024
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
+Slots: TypeAlias = npt.NDArray[np.int32]  # held per group, so they are short
 
 
 class Groups:
@@ -34,9 +35,9 @@ class Groups:
 
     def __init__(self) -> None:
         self._codes: Rows = np.empty(0, np.int64)
-        self._slots: Rows = np.empty(0, np.int64)
-        self._rows: Rows = np.empty(0, np.int64)
-        self._free: Rows = np.empty(0, np.int64)
+        self._slots: Slots = np.empty(0, np.int32)
+        self._rows: Slots = np.empty(0, np.int32)
+        self._free: Slots = np.empty(0, np.int32)
         self._keys: pa.Table | None = None
         self.capacity = 0
 
@@ -60,9 +61,9 @@ class Groups:
             found[new] = self._enter(wanted[new], _without_minus_zero(take(keys, first[new])))
         return np.asarray(found[number])
 
-    def keys(self, slots: Rows) -> pa.Table:
+    def keys(self, slots: Rows | Slots) -> pa.Table:
         """The keys of slots."""
-        return take(self._keys, self._rows[slots])
+        return take(self._keys, self._rows[slots].astype(np.int64))
 
     def drop(self, slots: Rows) -> None:
         """Forget keys; their slots will be used again."""
@@ -72,7 +73,7 @@ class Groups:
         dropped[slots] = True
         kept = ~dropped[self._slots]
         self._codes, self._slots = self._codes[kept], self._slots[kept]
-        self._free = np.concatenate((self._free, slots))
+        self._free = np.concatenate((self._free, slots.astype(np.int32)))
         if self._keys is not None and len(self._keys) > 2 * len(self) + SPARE_KEYS:
             self._keys = self.keys(self._slots)
             self._rows[self._slots] = np.arange(len(self))
@@ -80,17 +81,18 @@ class Groups:
     def snapshot(self) -> tuple[Rows, pa.Table]:
         """Slots, and codes and keys in the same order."""
         keys = self.keys(self._slots) if self._keys is not None else pa.table({})
-        return self._slots, with_ints(keys, {KEY: self._codes, GROUP: self._slots})
+        slots = self._slots.astype(np.int64)
+        return slots, with_ints(keys, {KEY: self._codes, GROUP: slots})
 
     def restore(self, table: pa.Table) -> Rows:
         """Take over a snapshot; the slots in the order of the table."""
-        self._codes, self._slots = ints(table, KEY).copy(), ints(table, GROUP).copy()
+        self._codes, self._slots = ints(table, KEY).copy(), ints(table, GROUP).astype(np.int32)
         self._keys = without(table, (KEY, GROUP)) if len(table) else None
         self.capacity = int(self._slots.max(initial=-1)) + 1
-        self._free = np.setdiff1d(np.arange(self.capacity), self._slots)
-        self._rows = np.zeros(self.capacity, np.int64)
+        self._free = np.setdiff1d(np.arange(self.capacity, dtype=np.int32), self._slots)
+        self._rows = np.zeros(self.capacity, np.int32)
         self._rows[self._slots] = np.arange(len(self))
-        return self._slots
+        return ints(table, GROUP)
 
     def _known(self, codes: Rows, keys: pa.Table, rows: Rows) -> Rows:
         """The slots of the keys in these rows, -1 where there is none yet."""
@@ -107,10 +109,11 @@ class Groups:
             place[left] += 1
         return found
 
-    def _enter(self, codes: Rows, keys: pa.Table) -> Rows:
+    def _enter(self, codes: Rows, keys: pa.Table) -> Slots:
         reused = self._free[len(self._free) - min(len(codes), len(self._free)) :]
         self._free = self._free[: len(self._free) - len(reused)]
-        slots = np.concatenate((reused, np.arange(self.capacity, self.capacity + len(codes) - len(reused))))
+        new = np.arange(self.capacity, self.capacity + len(codes) - len(reused), dtype=np.int32)
+        slots = np.concatenate((reused, new))
         self.capacity = max(self.capacity, int(slots.max()) + 1)
         self._rows = grown(self._rows, self.capacity)
         self._rows[slots] = np.arange(len(codes)) + (len(self._keys) if self._keys is not None else 0)
@@ -128,7 +131,7 @@ class Timeline:
     def __init__(self) -> None:
         self.groups = Groups()
         self._chunks: list[tuple[Micros, pa.Table]] = []
-        self._uses: Rows = np.empty(0, np.int64)
+        self._uses: Slots = np.empty(0, np.int32)
 
     @property
     def waiting(self) -> int:
@@ -166,7 +169,7 @@ class Timeline:
     def restore(self, groups: pa.Table, events: pa.Table | None) -> Rows:
         """Take over a snapshot; the slots in the order of the groups."""
         slots = self.groups.restore(groups)
-        self._uses = np.zeros(self.groups.capacity, np.int64)
+        self._uses = np.zeros(self.groups.capacity, np.int32)
         if events is not None:
             self._wait(events)
         return slots

@@ -8,12 +8,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import anabranch
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import MissingExtra, QueryError, suggest
 
 NOUNS = {"benches": "benches", "reproduce": "reproductions"}
 
@@ -119,8 +119,17 @@ def _run_all(package: str, name: str | None, call: Callable[[str, Callable[..., 
     chosen = names if name is None else [name]
     if json is not None and len(chosen) > 1:
         raise QueryError(f"one file cannot hold the figures of {len(chosen)} {NOUNS[package]}", hint="name one of them")
-    codes = [call(each, import_module(f"anabranch.{package}.{each}").main) for each in chosen]
+    codes = [call(each, _loaded(f"anabranch.{package}.{each}").main) for each in chosen]
     raise typer.Exit(max(codes, default=0))
+
+
+def _loaded(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "anabranch").startswith("anabranch"):
+            raise
+        raise MissingExtra(missing.name or "", "bench", needed_for="benches and reproductions") from missing
 
 
 def _names(package: str) -> list[str]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from sqlglot import exp
 
 from anabranch.cql import statements as cql
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
+from anabranch.cql.declarations import DESCRIBES_ITSELF
 from anabranch.cql.rendering import mermaid, render
 from anabranch.errors import QueryError
 from anabranch.model.continuous import Query
@@ -22,9 +23,11 @@ REFRESH_SECONDS = 0.5
 SHOWN_ROWS = 10
 KNOWN_COLUMNS = {
     "rate": ("timestamp", "value"),
+    "rate-micro-batch": ("timestamp", "value"),
     "socket": ("value",),
     "kafka": ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"),
 }
+MORE_COLUMNS = {"socket": {"includetimestamp": "timestamp"}, "kafka": {"includeheaders": "headers"}}
 
 
 def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds: float | None) -> int:
@@ -58,37 +61,57 @@ def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds:
 
 def explain(file: Path, say: Callable[[str], None]) -> None:
     """Print the plans of a file's queries, as text and as Mermaid, without running anything."""
-    streams: dict[str, tuple[str, ...]] = {}
-    relations: dict[str, tuple[str, ...]] = {}
-    queries: dict[str, Query] = {}
-    views: dict[str, str | exp.Query] = {}
-    catalog = Catalog(streams, relations, queries, views)
+    from anabranch.engine import sysstream
+
+    known: dict[str, dict[str, Any]] = {"stream": {}, "relation": {}, "query": {}, "view": {}}
+    known["stream"][sysstream.NAME] = tuple(each.split()[0] for each in sysstream.SCHEMA.split(", "))
     for statement in cql.parse(_read(file)):
-        match statement:
-            case cql.CreateStream():
-                streams[statement.name] = _columns(statement)
-            case cql.CreateRelation():
-                relations[statement.name] = _columns(statement)
-            case cql.CreateView():
-                views[statement.name] = statement.text
-            case cql.CreateQuery():
-                query = queries[statement.name] = bind(statement.text, catalog, statement.name)
-                say(f"{query.name}\n{render(query.plan)}\n\n{mermaid(query)}\n")
-            case cql.SelectStatement():
-                query = bind(statement.text, catalog, "query")
-                say(f"{render(query.plan)}\n\n{mermaid(query)}\n")
-            case _:
-                pass
+        told = _explained(statement, known)
+        if told is not None:
+            say(told)
+
+
+def _explained(statement: cql.Statement, known: dict[str, dict[str, Any]]) -> str | None:
+    """What a statement has to say; what it registers is known from then on."""
+    catalog = Catalog(known["stream"], known["relation"], known["query"], known["view"])
+    match statement:
+        case cql.CreateStream():
+            known["stream"][statement.name] = _columns(statement)
+        case cql.CreateRelation():
+            known["relation"][statement.name] = _columns(statement)
+        case cql.CreateView(name, text):
+            bind(text, catalog, name)
+            known["view"][name] = text
+        case cql.CreateQuery(name, text):
+            query = known["query"][name] = bind(text, catalog, name)
+            return f"{name}\n{_plan(query)}"
+        case cql.DropStatement(kind, name):
+            del known[kind][catalog.own_name(kind, name)]
+        case cql.Explain(str(name)):
+            own = catalog.own_name("query", name)
+            return f"{own}\n{_plan(known['query'][own])}"
+        case cql.SelectStatement(text) | cql.Explain(cql.SelectStatement(text)):
+            return _plan(bind(text, catalog, "query"))
+    return None
+
+
+def _plan(query: Query) -> str:
+    return f"{render(query.plan)}\n\n{mermaid(query)}\n"
 
 
 def _columns(statement: cql.CreateStream | cql.CreateRelation) -> tuple[str, ...]:
-    known = tuple(name for name, _ in statement.columns) or KNOWN_COLUMNS.get(statement.format, ())
-    if not known:
-        raise QueryError(
-            f"the columns of {statement.name!r} are not known before it is read",
-            hint=f"declare them: Create ... {statement.name} (k Long, ts Timestamp) From ...",
-        )
-    return known
+    form, options = statement.format.lower(), {key.lower(): value.lower() for key, value in statement.options}
+    if statement.columns:
+        return tuple(name for name, _ in statement.columns)
+    if form in KNOWN_COLUMNS:
+        more = [name for option, name in MORE_COLUMNS.get(form, {}).items() if options.get(option) == "true"]
+        return (*KNOWN_COLUMNS[form], *more)
+    describes_itself = form in DESCRIBES_ITSELF
+    declared = f"declare them: Create ... {statement.name} (k Long, ts Timestamp) From ..."
+    raise QueryError(
+        f"the columns of {statement.name!r} are not known before it is read",
+        hint="write Explain into the file, and run it" if describes_itself else declared,
+    )
 
 
 def _read(file: Path) -> str:

@@ -18,7 +18,7 @@ from anabranch.engine.functions import Functions
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import OP, TS, WRITTEN_SQL, AnswerTask, ShelveTask
+from anabranch.engine.store import OP, TS, WRITTEN_ROW, AnswerTask, ShelveTask
 from anabranch.model.continuous import scans
 from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask, Reports
@@ -119,8 +119,8 @@ class Answering:
             bind(self._step(query.name, step, cells, begins), step.view)
         if fused:
             assert isinstance(last, CellStep)
-            return self._sent(last, begins).mapInArrow(replace(cells(last), after=task), WRITTEN_SQL)
-        return select(self._session, program.answer.text, begins).mapInArrow(task, WRITTEN_SQL)
+            return self._sent(last, begins).mapInArrow(replace(cells(last), after=task), WRITTEN_ROW)
+        return select(self._session, program.answer.text, begins).mapInArrow(task, WRITTEN_ROW)
 
     def direct(self, query: ContinuousQuery, rows: DataFrame, *, begins: bool) -> DataFrame:
         """What a query without state answers to rows of its stream, with their `_time`."""
@@ -130,10 +130,10 @@ class Answering:
             bind(self._step(query.name, step, None, begins), step.view)
         return select(self._session, _told(query, program), begins)
 
-    def summed(self, name: str, text: str, rows: DataFrame) -> DataFrame:
-        """The rows of a batch, with `_time`, as a summary sums them up."""
+    def over(self, name: str, batch: DataFrame, text: str) -> DataFrame:
+        """What a text makes of a batch, for which it says `BATCH`; under a name, one batch after the other."""
         view = f"{self._database}.`anabranch_{self._owner}_{name.replace('.', '_')}`"
-        bind(rows, view)
+        bind(batch, view)
         return select(self._session, text.replace(BATCH, view))
 
     def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
@@ -149,7 +149,7 @@ class Answering:
         rows = rows.coalesce(1)
         task = ShelveTask(name, str(self._folder), prefix, EVER, FOREVER, skew=EVER)
         tick, oldest = max(file.tick for file in files), min(file.first for file in files)
-        written = rows.mapInArrow(task, WRITTEN_SQL).collect()
+        written = rows.mapInArrow(task, WRITTEN_ROW).collect()
         return [StoredFile(row["path"], row["rows"], oldest, row["last"], tick) for row in written]
 
     def knows(self, shelf: str) -> bool:

@@ -18,10 +18,11 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from anabranch.cells.base import EVER
 from anabranch.cql.binder import bind
-from anabranch.cql.catalog import Catalog, FunctionInfo
+from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine import sysstream
 from anabranch.engine.answering import Answering
 from anabranch.engine.answers import Answers
@@ -36,7 +37,7 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.script import execute
 from anabranch.engine.shelving import Shelving, Wanted
-from anabranch.engine.showing import progress, showing
+from anabranch.engine.showing import Rates, progress, showing
 from anabranch.engine.ticks import Offer, TickRunner
 from anabranch.errors import QueryError, UnknownColumn, suggest
 from anabranch.model.continuous import Query, scans
@@ -59,7 +60,8 @@ class Engine:
         A folder for state and answers: an engine that is started on it again goes on where the last one stood. A
         temporary one if not given.
     cells
-        Into how many parts windows, joins and groups are spread; as many as Spark runs tasks at a time if not given.
+        Into how many parts windows, joins and groups are spread; as many as Spark runs tasks at a time if not given. A
+        checkpoint keeps its number.
 
     >>> from anabranch.spark.session import local_session
     >>> spark = local_session(cores=2, **{"spark.sql.shuffle.partitions": 2})
@@ -85,16 +87,16 @@ class Engine:
     ) -> None:
         self._spark = spark
         self._folder = Path(checkpoint or tempfile.mkdtemp(prefix="anabranch-")).absolute()
-        self._manifest = Manifest.load(self._folder)
+        self._manifest = Manifest.load(self._folder, cells, spark.sparkContext.defaultParallelism)
         self._lock = CheckpointLock(self._folder)
         self._registry = Registry()
         self._registry.streams[sysstream.NAME] = sysstream.sys_stream(spark)
         self._manifest.streams.setdefault(sysstream.NAME, StreamState())
         self._published: list[sysstream.Row] = []
+        self._rates = Rates()
         self._answers = Answers(spark, self._folder)
-        cells = cells or spark.sparkContext.defaultParallelism
-        self._answering = Answering(spark, self._folder, cells, self._registry)
-        self._intake = Intake(self._folder, self._manifest, Shelving(self._folder, self._answering.summed))
+        self._answering = Answering(spark, self._folder, self._manifest.cells, self._registry)
+        self._intake = Intake(self._folder, self._manifest, Shelving(self._folder, self._answering.over))
         self._runner = TickRunner(spark, self._folder, self._registry, self._intake, self._answering)
         self._loop = Loop(
             self._folder / "sources",
@@ -139,6 +141,8 @@ class Engine:
             Rows whose time is further ahead of the clock are not believed; None believes all.
         """
         self._fresh(name)
+        timestamp = folded(timestamp, df.columns)
+        sequence = sequence and folded(sequence, df.columns)
         for column in (timestamp, *([sequence] if sequence else [])):
             if column not in df.columns:
                 raise UnknownColumn(column, df.columns, where=f"stream '{name}'")
@@ -174,6 +178,7 @@ class Engine:
         """Register a function for use in queries; conditions that call it are ordered while they run."""
         self._fresh(name)
         self._answering.functions.add(name, function, returns)
+        self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str) -> None:
         """Register a query that others read by name; it does not run by itself."""
@@ -220,8 +225,11 @@ class Engine:
         return showing(kind, self._registry, self._manifest)
 
     def progress(self) -> list[dict[str, object]]:
-        """For each query its status, rows out, rows in its state, memory of its state, and how far it is behind."""
-        return progress(self._registry, self._manifest, self._runner.reports)
+        """For each query its status, rate, rows out, rows in its state, memory of its state, and how far it is behind.
+
+        The rate is that of rows which its streams have brought since this was asked before.
+        """
+        return progress(self._registry, self._manifest, self._runner.reports, self._rates)
 
     def rows_taken(self, stream: str) -> int:
         """Rows of a stream that have been taken so far."""
@@ -236,6 +244,9 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a stream, relation, view or query; what others read stays until they are dropped."""
+        name = folded(name, [*self.catalog.names(), *self._manifest.queries])
+        if name == sysstream.NAME:
+            raise QueryError(f"{name!r} is always there", hint="leave it: it costs nothing while nobody reads it")
         readers = [
             each.name
             for each in self._registry.queries.values()
@@ -285,6 +296,7 @@ class Engine:
             {name: query.query for name, query in registry.queries.items()},
             dict(self._registry.views),
             {name: FunctionInfo(name) for name in self._answering.functions.names},
+            self._known_to_spark,
         )
 
     @property
@@ -390,7 +402,8 @@ class Engine:
         manifest = self._runner.run(old, [*offers, *self._introspection()], idle)
         seconds = time.perf_counter() - began
         self._manifest = manifest
-        self._published += sysstream.published(old, manifest, self._runner.last, seconds, self._answering.titles)
+        did = sysstream.Did(self._runner.last, self._runner.queued, seconds)
+        self._published += sysstream.published(old, manifest, did, self._answering.titles)
         del self._published[:-MOST_PUBLISHED]
         for offer in offers:
             offer.done.set()
@@ -458,10 +471,18 @@ class Engine:
         known = self._manifest.queries.get(query.name)
         return bool(known.summaries) if known else not any(map(self._intake.begun, scans(query.plan, "stream")))
 
+    def _known_to_spark(self) -> list[str]:
+        return [row[0].split(".")[-1] for row in self._spark.sql("SHOW FUNCTIONS").collect()]
+
     def _fingerprint(self, query: Query) -> str:
-        streams = [self._registry.streams[name] for name in scans(query.plan, "stream")]
+        registry, plan = self._registry, repr((query.plan, query.output))
+        streams = [registry.streams[name] for name in scans(query.plan, "stream")]
         inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
-        return hashlib.sha256(repr((query.plan, query.output, inputs)).encode()).hexdigest()[:16]
+        tables = [(name, registry.relations[name].schema.simpleString()) for name in scans(query.plan, "relation")]
+        called = [
+            (name, kind) for name, kind in registry.functions.items() if re.search(rf"\b{name}\(", plan, re.IGNORECASE)
+        ]
+        return hashlib.sha256(repr((plan, inputs, tables, sorted(called))).encode()).hexdigest()[:16]
 
     def _fresh(self, name: str) -> None:
         if not _NAME.match(name):

@@ -2,7 +2,7 @@
 
 A stream that has shown time t and may be out of order by its skew will show nothing before t - skew any more. A query
 can be told up to the smallest of these over its streams. One that is silent for longer than its declared idle time does
-not hold the others up.
+not hold the others up; where all are, it is told what they have shown.
 
 Notes
 -----
@@ -47,9 +47,13 @@ def complete_until(streams: Mapping[str, Progress]) -> int | None:
     80
     >>> complete_until({"a": Progress(100, 5), "b": Progress(80, 0, idle=True)})
     95
+    >>> complete_until({"a": Progress(100, 5, idle=True), "b": Progress(80, 0, idle=True)})
+    95
     >>> complete_until({"a": Progress(100, 5), "b": Progress(None, 0)})
     """
     awaited = [each for each in streams.values() if not each.idle]
-    if not awaited or any(each.newest is None for each in awaited):
+    if any(each.newest is None for each in awaited):
         return None
+    if not awaited:
+        return max((each.newest - each.skew for each in streams.values() if each.newest is not None), default=None)
     return min(each.newest - each.skew for each in awaited if each.newest is not None)

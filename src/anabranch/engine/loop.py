@@ -81,6 +81,7 @@ class Loop:
         self._heard: dict[str, float] = {}
         self._idled: dict[str, bool] = {}
         self._wanted = self._busy = self._stopping = False
+        self._begun = False  # whether a tick has taken rows
         self._awaited = 0
         self._inside: set[str] = set()  # streams in the middle of a batch
         self._resting: set[str] = set()  # streams whose batch waits for a tick
@@ -270,6 +271,7 @@ class Loop:
             self._gather()
             with self._changed:
                 offers, self._offers = self._offers, []
+                self._begun = self._begun or self._intake.waiting() > 0
                 self._wanted, self._busy = False, True
                 self._idled = self._idle()
             try:
@@ -287,10 +289,11 @@ class Loop:
     def _gather(self) -> None:
         """Let a tick take what comes at about the same time, and more of it while streams catch up.
 
-        Where rows are of a time long ago, ticks are better few.
+        Where rows are of a time long ago, ticks are better few; but whoever starts a query again wants to see that it
+        goes on.
         """
         with self._changed:
-            behind = min(CATCHING_UP_SECONDS, PATIENCE * self._intake.seconds_behind())
+            behind = min(CATCHING_UP_SECONDS, PATIENCE * self._intake.seconds_behind()) if self._begun else 0.0
             if behind > GATHERING_SECONDS:
                 self._changed.wait_for(self._enough, behind)
             elif len(self._sources) > 1:

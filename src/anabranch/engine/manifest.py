@@ -17,7 +17,7 @@ from anabranch.engine.store import write_text
 from anabranch.errors import QueryError
 from anabranch.spark.summaries import stream_of
 
-VERSION = 3
+VERSION = 4
 KEPT_MANIFESTS = 2
 _NAME = "manifest-{:012d}.json"
 
@@ -114,8 +114,12 @@ class QueryState:
 
 @dataclass
 class Manifest:
-    """All that has been committed; a summary of a stream has its files in a state of its own."""
+    """All that has been committed; a summary of a stream has its files in a state of its own.
 
+    State belongs to cells, and which rows belong to a cell depends on how many there are: `cells` never changes.
+    """
+
+    cells: int
     tick: int = 0
     streams: dict[str, StreamState] = field(default_factory=dict)
     queries: dict[str, QueryState] = field(default_factory=dict)
@@ -155,20 +159,25 @@ class Manifest:
         return max((int(path.stem.split("-")[1]) for path in folder.glob("manifest-*.json")), default=0)
 
     @classmethod
-    def load(cls, folder: Path) -> Manifest:
-        """The last one that was committed; a new one where there is none."""
+    def load(cls, folder: Path, cells: int | None, usual: int) -> Manifest:
+        """The last one that was committed; where there is none, a new one with so many cells, or the usual number."""
         found = sorted(folder.glob("manifest-*.json"))
         if not found:
-            return cls()
+            return cls(cells or usual)
         saved = json.loads(found[-1].read_text())
         if saved.pop("version", None) != VERSION:
             raise QueryError(
                 f"the checkpoint in {folder} is of another version of this library",
                 hint="finish with the version that began it, or start with a new folder",
             )
+        if cells not in (None, saved["cells"]):
+            raise QueryError(
+                f"the checkpoint in {folder} is spread over {saved['cells']} cells, not {cells}",
+                hint="leave the number of cells out to go on with it, or start with a new folder",
+            )
         streams = {name: _stream(state) for name, state in saved["streams"].items()}
         queries = {name: _query(state) for name, state in saved["queries"].items()}
-        return cls(saved["tick"], streams, queries)
+        return cls(saved["cells"], saved["tick"], streams, queries)
 
 
 def _stream(saved: dict[str, Any]) -> StreamState:

@@ -67,6 +67,7 @@ class ContinuousQuery:
 
     def pause(self) -> None:
         """Stand still; rows of its streams are kept meanwhile."""
+        self._check("running")
         self._engine._set_status(self, "paused")
 
     def resume(self) -> None:

@@ -12,9 +12,10 @@ from anabranch.engine.query import ContinuousQuery
 
 @dataclass
 class Registry:
-    """Streams, relations, queries, and texts of views, by name."""
+    """Streams, relations, queries, texts of views, and what functions return, by name."""
 
     streams: dict[str, StreamInput] = field(default_factory=dict)
     relations: dict[str, DataFrame] = field(default_factory=dict)
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)

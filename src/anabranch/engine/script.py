@@ -10,15 +10,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.cql import statements as cql
+from anabranch.cql.catalog import folded
+from anabranch.cql.declarations import DESCRIBES_ITSELF
 from anabranch.cql.rendering import mermaid, render
 from anabranch.engine.query import ContinuousQuery
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError
 from anabranch.spark.replay import NAME, ReplaySource
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
-
-DESCRIBES_ITSELF = ("rate", "rate-micro-batch", "socket", "kafka", "delta", "iceberg")
 
 
 def execute(engine: Engine, spark: SparkSession, text: str, *, bounded: bool) -> list[str]:
@@ -45,7 +45,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.SelectStatement():
             engine.query(statement.text, f"query_{len(engine.queries) + 1}")
         case cql.DropStatement():
-            engine.drop(statement.name)
+            _drop(engine, statement)
         case cql.Pause():
             _query(engine, statement.name).pause()
         case cql.Resume():
@@ -58,12 +58,13 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
 
 
 def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStream, bounded: bool) -> None:
+    df = _load(spark, statement, streaming=not bounded)
     engine.stream(
         statement.name,
-        _load(spark, statement, streaming=not bounded),
-        timestamp=statement.timestamp,
+        df,
+        timestamp=folded(statement.timestamp, df.columns),
         skew=_micros(statement.skew_us),
-        sequence=statement.sequence,
+        sequence=None if statement.sequence is None else folded(statement.sequence, df.columns),
         idle=None if statement.idle_us is None else _micros(statement.idle_us),
         keep=_micros(statement.keep_us or 0),
     )
@@ -81,13 +82,13 @@ def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation,
             kind = str(options.get("format", "parquet"))
             return _load(spark, replace(statement, format=kind, options=(("path", options["path"]),)), streaming=False)
         spark.dataSource.register(ReplaySource)
-        options |= {"timestamp": statement.timestamp} if isinstance(statement, cql.CreateStream) else {}
+        options |= _replayed_by(spark, statement) if isinstance(statement, cql.CreateStream) else {}
     path = options.pop("path", None)
     reader = spark.readStream if streaming else spark.read
     reader = reader.format(statement.format).options(**options)
-    if statement.columns and statement.format not in DESCRIBES_ITSELF:
+    if statement.columns:
         reader = reader.schema(", ".join(f"`{name}` {kind}" for name, kind in statement.columns))
-    elif streaming and not statement.columns and statement.format not in DESCRIBES_ITSELF and path:
+    elif streaming and statement.format.lower() not in DESCRIBES_ITSELF and path:
         reader = reader.schema(spark.read.format(statement.format).options(**options).load(path).schema)
     load: Callable[..., DataFrame] = reader.load
     try:
@@ -99,10 +100,21 @@ def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation,
         ) from None
 
 
+def _replayed_by(spark: SparkSession, statement: cql.CreateStream) -> dict[str, str]:
+    """The option that names the column of times as the files spell it."""
+    names = [name for name, _ in statement.columns]
+    names = names or _load(spark, statement, streaming=False).columns
+    return {"timestamp": folded(statement.timestamp, names)}
+
+
+def _drop(engine: Engine, statement: cql.DropStatement) -> None:
+    name, catalog = statement.name, engine.catalog
+    left_behind = statement.kind == "query" and folded(name, catalog.names()) not in catalog.names()
+    engine.drop(name if left_behind else catalog.own_name(statement.kind, name))  # or the checkpoint knows the query
+
+
 def _query(engine: Engine, name: str) -> ContinuousQuery:
-    if name not in engine.queries:
-        raise QueryError(f"there is no query {name!r}", hint=suggest(name, list(engine.queries), "queries"))
-    return engine.queries[name]
+    return engine.queries[engine.catalog.own_name("query", name)]
 
 
 def _explain(engine: Engine, statement: cql.Explain) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 
 from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.failures import concerns_all
@@ -19,13 +18,15 @@ from anabranch.engine.store import (
     ASIDE,
     SEEN,
     UNCONFIRMED,
-    WRITTEN_SQL,
+    WRITTEN_ROW,
     AsideTask,
     ShelveTask,
     SumsTask,
     now,
     prefix_of,
 )
+from anabranch.spark.grid import quoted
+from anabranch.spark.summaries import BATCH
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,13 @@ class Shelving:
     ----------
     folder
         Of the checkpoint.
-    summed
-        The rows of a batch as a summary sums them up, given its name and text.
+    over
+        What a text makes of a batch, which goes by a name.
     """
 
-    def __init__(self, folder: Path, summed: Callable[[str, str, DataFrame], DataFrame]) -> None:
+    def __init__(self, folder: Path, over: Callable[[str, DataFrame, str], DataFrame]) -> None:
         self._folder = folder
-        self._summed = summed
+        self._over = over
 
     def shelve(self, stream: StreamInput, batch: int, df: DataFrame, closed: int, wanted: Wanted) -> Shelved:
         """Write a batch; rows before `closed` come too late.
@@ -92,18 +93,20 @@ class Shelving:
         """
         latest, prefix = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8])
         about = (stream.name, str(self._folder), prefix, closed, latest)
-        rows, usable = timed(stream, df), F.coalesce(F.col(TIME).between(closed, latest), F.lit(False))
+        usable = f"coalesce({TIME} BETWEEN {closed}L AND {latest}L, false)"
         with _read_once(df, wanted):
-            told = self._rows(rows, wanted.columns, ShelveTask(*about, stream.skew)) if wanted.rows else []
+            told = self._rows(stream, df, wanted.columns, ShelveTask(*about, stream.skew)) if wanted.rows else []
             aside, seen = any(row["kind"] == ASIDE for row in told), told
             sums: dict[str, tuple[StoredFile, ...]] = {}
             for name, text in wanted.summaries:
-                task = SumsTask(name, str(self._folder), prefix)
-                found = None if aside else self._sums_in_time(text, rows, task, closed, latest)
+                task, rows = SumsTask(name, str(self._folder), prefix), _rows_of(stream, df)
+                found = None if aside else self._sums_in_time(text, df, rows, task, closed, latest)
                 aside = found is None
-                seen = self._sums(text, rows.where(usable), task) if found is None else found
+                seen = self._sums(text, df, f"SELECT * FROM ({rows}) WHERE {usable}", task) if found is None else found
                 sums[name] = _files(seen)
-            told += rows.where(~usable).mapInArrow(AsideTask(*about), WRITTEN_SQL).collect() if aside else []
+            if aside:
+                others = df.selectExpr("*", f"{time_of(stream)} AS {TIME}").where(f"NOT {usable}")
+                told += others.mapInArrow(AsideTask(*about), WRITTEN_ROW).collect()
         kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
         late, unusable = ([row for row in told if row["kind"] == kind] for kind in ("late", "unusable"))
         newest = max((row["last"] for row in kept), default=None)
@@ -119,14 +122,16 @@ class Shelving:
         for path in paths:
             (self._folder / path).unlink()
 
-    def _rows(self, rows: DataFrame, columns: Sequence[str], task: ShelveTask) -> list[Row]:
-        needed = rows.select(*(F.col(f"`{name}`") for name in columns), TIME)
-        return needed.mapInArrow(task, WRITTEN_SQL).collect()
+    def _rows(self, stream: StreamInput, df: DataFrame, columns: Sequence[str], task: ShelveTask) -> list[Row]:
+        needed = df.selectExpr(*map(quoted, columns), f"{time_of(stream)} AS {TIME}")
+        return needed.mapInArrow(task, WRITTEN_ROW).collect()
 
-    def _sums_in_time(self, text: str, rows: DataFrame, task: SumsTask, closed: int, latest: int) -> list[Row] | None:
+    def _sums_in_time(
+        self, text: str, df: DataFrame, rows: str, task: SumsTask, closed: int, latest: int
+    ) -> list[Row] | None:
         """Sums of all rows; None if some of them are not in time."""
         try:
-            seen = self._sums(text, rows, task)
+            seen = self._sums(text, df, rows, task)
         except Exception as error:
             if concerns_all(error):
                 raise
@@ -136,13 +141,13 @@ class Shelving:
         self.delete([row["path"] for row in seen if row["path"]])
         return None
 
-    def _sums(self, text: str, rows: DataFrame, task: SumsTask) -> list[Row]:
-        return self._summed(task.name, text, _without_shuffle(rows)).mapInArrow(task, WRITTEN_SQL).collect()
+    def _sums(self, text: str, df: DataFrame, rows: str, task: SumsTask) -> list[Row]:
+        return self._over(task.name, df, text.replace(BATCH, f"({rows})")).mapInArrow(task, WRITTEN_ROW).collect()
 
 
-def timed(stream: StreamInput, df: DataFrame) -> DataFrame:
-    """The rows of a batch with their time in microseconds."""
-    return df.withColumn(TIME, F.unix_micros(F.col(f"`{stream.timestamp}`").cast("timestamp")))
+def time_of(stream: StreamInput) -> str:
+    """SQL: the time of a row in microseconds."""
+    return f"unix_micros(CAST({quoted(stream.timestamp)} AS TIMESTAMP))"
 
 
 def latest_of(stream: StreamInput) -> int:
@@ -163,10 +168,11 @@ def _read_once(df: DataFrame, wanted: Wanted) -> Iterator[None]:
             df.unpersist()
 
 
-def _without_shuffle(rows: DataFrame) -> DataFrame:
-    """The rows; if they are in one part, Spark is told so, and will not shuffle them to sum them up."""
-    parts = rows._jdf.queryExecution().toRdd().getNumPartitions()
-    return rows.coalesce(1) if parts == 1 else rows
+def _rows_of(stream: StreamInput, df: DataFrame) -> str:
+    """SQL: the rows of a batch with their time; if they are in one part, Spark need not shuffle them to sum them up."""
+    parts = df._jdf.queryExecution().toRdd().getNumPartitions()
+    hint = "/*+ COALESCE(1) */ " if parts == 1 else ""
+    return f"SELECT {hint}*, {time_of(stream)} AS {TIME} FROM {BATCH}"
 
 
 def _in_time(seen: Sequence[Row], closed: int, latest: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from anabranch.cells.base import EVER
@@ -44,19 +45,44 @@ def showing(kind: str, registry: Registry, manifest: Manifest) -> str:
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, KINDS, "kinds"))
 
 
-def progress(registry: Registry, manifest: Manifest, reports: Reports) -> list[dict[str, object]]:
+class Rates:
+    """Rows per second, each time since the last look.
+
+    Parameters
+    ----------
+    clock
+        Seconds.
+
+    >>> rates = Rates(iter([0.0, 2.0, 4.0]).__next__)
+    >>> rates.since("q", 100), rates.since("q", 400), rates.since("q", 400)
+    (None, 150.0, 0.0)
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def since(self, name: str, rows: int) -> float | None:
+        """The rate, given how many rows there are by now; None at the first look."""
+        last, self._seen[name] = self._seen.get(name), (self._clock(), rows)
+        return None if last is None else (rows - last[1]) / max(self._seen[name][0] - last[0], 1e-9)
+
+
+def progress(registry: Registry, manifest: Manifest, reports: Reports, rates: Rates) -> list[dict[str, object]]:
     """How far each query is; the lag is what its newest stream has shown and the query has not answered yet."""
     rows: list[dict[str, object]] = []
     for name, query in registry.queries.items():
         state = manifest.queries[name]
-        newest = [manifest.streams[stream].newest for stream in scans(query.query.plan, "stream")]
-        shown = [each for each in newest if each is not None]
+        streams = [manifest.streams[stream] for stream in scans(query.query.plan, "stream")]
+        shown = [each.newest for each in streams if each.newest is not None]
+        rate = rates.since(name, sum(each.rows for each in streams)) if query.status == "running" else None
         lag = (max(shown) - state.position) / 1e6 if shown and state.position != EVER else None
         held = [report for (owner, _, _), report in reports.items() if owner == name]
         rows.append(
             {
                 "query": name,
                 "status": query.status,
+                "rows/s": "-" if rate is None else f"{rate:,.1f}",
                 "up to": _time(state.position),
                 "lag s": "-" if lag is None else f"{max(0.0, lag):.1f}",
                 "rows out": f"{state.rows:,}",

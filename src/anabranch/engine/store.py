@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.cells.base import TIME, WEIGHT
 from anabranch.errors import ResourceError
@@ -36,7 +37,8 @@ SEEN = "seen"
 """The kind of rows that a summary stands for: how many, from when to when."""
 GROUP_ROWS = 131_072
 SAMPLED_ROWS = 4096
-WRITTEN_SQL = "name string, kind string, path string, rows long, first long, last long"
+WRITTEN_ROW = from_arrow_schema(WRITTEN)
+"""As a type of Spark, which a text would have to be made into for every batch."""
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,15 @@ After STREAM's introspection queries (thesis, section 2.4).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.cells.base import EVER
 from anabranch.engine.inputs import StreamInput
-from anabranch.engine.manifest import Manifest
+from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.spark.cell_task import CellReport, Reports
 from anabranch.spark.summaries import stream_of
 
@@ -28,18 +29,29 @@ SCHEMA = "ts timestamp, seq long, query string, entity string, property string, 
 Row = tuple[datetime, int, str | None, str, str, float]
 
 
+@dataclass(frozen=True)
+class Did:
+    """What a tick did: reports of operators, rows that were put on each shelf, and how long it took."""
+
+    reports: Reports
+    queued: Mapping[str, int]
+    seconds: float
+
+    def rate(self, rows: int) -> float:
+        """Rows per second of the tick."""
+        return rows / max(self.seconds, 1e-9)
+
+
 def sys_stream(spark: SparkSession) -> StreamInput:
     """The stream, as it is registered with every engine."""
     return StreamInput(NAME, spark.createDataFrame([], SCHEMA), "ts", 0, "seq", None, 0, None)
 
 
-def published(
-    old: Manifest, new: Manifest, reports: Reports, seconds: float, titles: dict[tuple[str, int], str]
-) -> list[Row]:
+def published(old: Manifest, new: Manifest, did: Did, titles: dict[tuple[str, int], str]) -> list[Row]:
     """What a tick has to tell: counts, rates, selectivities, memory and lag."""
     moment = datetime.now(UTC)
-    found = [("", "engine", "seconds", seconds), *_streams(old, new, seconds), *_queries(old, new)]
-    found += _operators(reports, titles)
+    found = [("", "engine", "seconds", did.seconds), *_streams(old, new, did), *_queries(old, new)]
+    found += _operators(new, did, titles)
     return [
         (moment, new.tick * 1_000_000 + number, query or None, entity, what, float(value))
         for number, (query, entity, what, value) in enumerate(found)
@@ -51,36 +63,49 @@ def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
     return spark.createDataFrame(list(rows), SCHEMA)
 
 
-def _streams(old: Manifest, new: Manifest, seconds: float) -> Iterator[tuple[str, str, str, float]]:
+def _streams(old: Manifest, new: Manifest, did: Did) -> Iterator[tuple[str, str, str, float]]:
     for name, state in new.streams.items():
         if name != NAME and name == stream_of(name):
             came = state.rows - (old.streams[name].rows if name in old.streams else 0)
-            yield "", f"stream {name}", "rate", came / max(seconds, 1e-9)
+            yield "", f"stream {name}", "rate", did.rate(came)
             yield "", f"stream {name}", "late", state.late
             yield "", f"stream {name}", "unusable", state.unusable
         if stream_of(name) != NAME:
             yield "", f"queue {name}", "rows", sum(file.rows for file in state.files)
+            yield "", f"queue {name}", "rate", did.rate(did.queued.get(name, 0))
 
 
 def _queries(old: Manifest, new: Manifest) -> Iterator[tuple[str, str, str, float]]:
-    newest = max((state.newest for name, state in new.streams.items() if state.newest and name != NAME), default=None)
     for name, state in new.queries.items():
         before = old.queries[name].rows if name in old.queries else 0
         yield name, "query", "rows", state.rows - before
-        if newest is not None and state.position != EVER:
-            yield name, "query", "lag", max(0.0, (newest - state.position) / 1e6)
+        lag = _lag(new, state)
+        if lag is not None:
+            yield name, "query", "lag", lag
 
 
-def _operators(reports: Reports, titles: dict[tuple[str, int], str]) -> Iterator[tuple[str, str, str, float]]:
+def _lag(manifest: Manifest, state: QueryState) -> float | None:
+    """Seconds by which the newest of a query's streams is ahead of what the query has answered."""
+    shown = [manifest.streams[name].newest for name in map(stream_of, state.needs) if name in manifest.streams]
+    newest = max((time for time in shown if time is not None), default=None)
+    return None if newest is None or state.position == EVER else max(0.0, (newest - state.position) / 1e6)
+
+
+def _operators(
+    manifest: Manifest, did: Did, titles: dict[tuple[str, int], str]
+) -> Iterator[tuple[str, str, str, float]]:
+    """An operator is as far as its query."""
     cells: dict[tuple[str, int], list[CellReport]] = defaultdict(list)
-    for (query, stage, _), report in reports.items():
+    for (query, stage, _), report in did.reports.items():
         cells[query, stage].append(report)
     for (query, stage), found in cells.items():
         entity = f"{titles.get((query, stage), 'operator')} {stage}"
         came, went = (sum(getattr(each, name) for each in found) for name in ("rows_in", "rows_out"))
         yield query, entity, "rows in", came
         yield query, entity, "rows out", went
+        yield query, entity, "rate", did.rate(came)
         yield query, entity, "selectivity", went / came if came else 0.0
         yield query, entity, "seconds", sum(each.seconds for each in found)
         yield query, entity, "synopsis rows", sum(each.held_rows for each in found)
         yield query, entity, "memory", sum(each.held_bytes for each in found)
+        yield query, entity, "lag", _lag(manifest, manifest.queries[query]) or 0.0

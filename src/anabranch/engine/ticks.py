@@ -28,7 +28,7 @@ from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.merging import worth_merging
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.shelving import latest_of, timed
+from anabranch.engine.shelving import latest_of, time_of
 from anabranch.engine.store import TS, confirm, prefix_of
 from anabranch.model.continuous import scans
 from anabranch.spark.cell_task import Reports, ReportsParam
@@ -110,6 +110,7 @@ class TickRunner:
         self._answering = answering
         self.reports: Reports = {}
         self.last: Reports = {}
+        self.queued: dict[str, int] = {}
 
     def run(
         self, manifest: Manifest, offers: Sequence[Offer], idle: Mapping[str, bool], *, until: int | None = None
@@ -131,6 +132,7 @@ class TickRunner:
         self._pass_through(new, passing, prefix, bounded=until is not None)
         self._advance_all(new, advances, prefix)
         self._close(new)
+        self.queued = _queued(new)
         gone = self._forget(manifest, new) + self._merge(new, prefix)
         new.save(self._folder)
         self._intake.settle(new)
@@ -245,14 +247,14 @@ class TickRunner:
         Rows are almost always in time. If some of those that are answered are not, the answer is thrown away, and the
         batch goes over the shelf, where it is told which.
         """
-        rows = {offer.stream.name: timed(offer.stream, offer.df) for offer in offers}
+        rows = {each.stream.name: each.df.selectExpr("*", f"{time_of(each.stream)} AS {TIME}") for each in offers}
         readers = [each for each in self._registry.queries.values() if each.direct and each.status == "running"]
         took = {each.name for each in readers if self._take_directly(manifest, each, rows, prefix)}
         for offer in offers:
             name = offer.stream.name
             reading = [query for query in readers if scans(query.query.plan, "stream") == [name]]
             told = [query for query in reading if query.name in took]
-            answered = Answered.of([part for query in told for part in self._parts(query, prefix)])
+            answered = _together([Answered.of(self._parts(query, prefix)) for query in told])
             in_time = self._in_time(offer.stream, answered)
             if in_time and len(told) == len(reading):
                 # Time ends with the last row of a bounded stream, also if no query answers it.
@@ -364,6 +366,19 @@ class TickRunner:
 def _taken(readers: Sequence[QueryState], manifest: Manifest) -> int:
     """The tick up to which all queries have taken rows that take them as they come."""
     return min((state.tick for state in readers if state.direct), default=manifest.tick)
+
+
+def _queued(manifest: Manifest) -> dict[str, int]:
+    """How many rows a tick has found on each shelf that were not there before."""
+    shelves = manifest.streams.items()
+    return {shelf: sum(file.rows for file in state.files if file.tick == manifest.tick) for shelf, state in shelves}
+
+
+def _together(found: Sequence[Answered]) -> Answered:
+    """What several queries answered of one batch: it has as many rows as the one that answered most, or more."""
+    times = [time for each in found for time in (each.first, each.last) if time is not None]
+    rows, nulls = max((each.rows for each in found), default=0), sum(each.nulls for each in found)
+    return Answered(rows, nulls, min(times, default=None), max(times, default=None))
 
 
 def _last(rows: DataFrame, latest: int) -> int | None:
