@@ -1,4 +1,8 @@
-"""How long a query needs to go on after its driver was killed: a process of its own, killed for real."""
+"""How long a query needs to go on after its driver was killed: a process of its own, killed for real.
+
+Going on means to answer rows that came after the kill, for which the windows have to be there again. In the end the
+answer has to be that of a driver that nobody has killed.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import anabranch as ab
+from anabranch.engine.store import tick_of
 from anabranch.errors import InternalError
 
 SCHEMA = "seq long, ts timestamp, k long, a long, note string"
@@ -25,30 +34,27 @@ LOOK_SECONDS = 0.02
 
 
 def seconds_to_resume(source: Path, files: int, folder: Path) -> tuple[float, str]:
-    """Seconds from Spark being up to the first tick that is committed after a kill, and what the windows held."""
+    """Seconds from Spark being up to the first answer to new rows after a kill, and what the windows held."""
     incoming, state = folder / "incoming", folder / "state"
     incoming.mkdir(parents=True)
     names = sorted(path.name for path in source.glob("*.parquet"))[:files]
     for name in names[:-LAST_FILES]:
-        shutil.copy(source / name, incoming / name)
-    first = _driver(incoming, state)
-    rows = _await_rows(state, len(names) - LAST_FILES, first)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+        shutil.copy2(source / name, incoming / name)
+    with _driver(incoming, state) as first:
+        _await_files(state, len(names) - LAST_FILES, first)
+    rows, answered = _manifest(state)["streams"]["s"]["rows"], _answered(state)
     for name in names[-LAST_FILES:]:
-        shutil.copy(source / name, incoming / name)
-    tick = _manifest(state)["tick"]
-    second = _driver(incoming, state)
-    try:
-        line = second.stdout.readline() if second.stdout else ""
+        shutil.copy2(source / name, incoming / name)
+    with _driver(incoming, state) as second:
         up = time.perf_counter()
-        if line.strip() != "up":
-            raise InternalError(f"the driver said {line!r}")
-        _await(lambda: _manifest(state)["tick"] > tick, second)
-        return time.perf_counter() - up, f"{rows:,} rows in each of two windows"
-    finally:
-        os.killpg(second.pid, signal.SIGKILL)
-        second.wait()
+        _await(lambda: _answered(state) > answered, second)
+        seconds = time.perf_counter() - up
+        _await_files(state, len(names), second)
+    with _driver(incoming, folder / "undisturbed") as other:
+        _await_files(folder / "undisturbed", len(names), other)
+    if not _answer(state).equals(_answer(folder / "undisturbed")):
+        raise InternalError("the answer is not that of a run without a kill")
+    return seconds, f"{2 * rows:,} rows in two windows"
 
 
 def drive(incoming: str, state: str) -> None:
@@ -63,20 +69,38 @@ def drive(incoming: str, state: str) -> None:
     threading.Event().wait()
 
 
-def _driver(incoming: Path, state: Path) -> subprocess.Popen[str]:
+@contextmanager
+def _driver(incoming: Path, state: Path) -> Iterator[subprocess.Popen[str]]:
+    """A driver whose Spark is up; it is killed in the end."""
     command = [sys.executable, "-m", "anabranch.benches.resume", str(incoming), str(state)]
-    return subprocess.Popen(
+    driver = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     )
+    try:
+        line = driver.stdout.readline() if driver.stdout else ""
+        if line.strip() != "up":
+            raise InternalError(f"the driver said {line!r}")
+        yield driver
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
 
 
-def _await_rows(state: Path, files: int, driver: subprocess.Popen[str]) -> int:
-    def taken() -> bool:
-        stream = _manifest(state).get("streams", {}).get("s", {})
-        return bool(stream.get("batch", -1) >= files - 1)
+def _await_files(state: Path, files: int, driver: subprocess.Popen[str]) -> None:
+    """Wait until a tick has taken so many files, which it answers as far as time is complete."""
+    _await(lambda: _manifest(state).get("streams", {}).get("s", {}).get("batch", -1) >= files - 1, driver)
 
-    _await(taken, driver)
-    return int(_manifest(state)["streams"]["s"]["rows"])
+
+def _answered(state: Path) -> int:
+    return int(_manifest(state)["queries"]["q"]["rows"])
+
+
+def _answer(state: Path) -> pa.Table:
+    """What has been answered, in some order that depends on the rows alone."""
+    last = _manifest(state)["tick"]
+    files = [path for path in (state / "answers" / "q").glob("*.parquet") if tick_of(path) <= last]
+    rows = pa.concat_tables(pq.read_table(path) for path in files)
+    return rows.sort_by([(name, "ascending") for name in rows.column_names])
 
 
 def _await(done: Callable[[], bool], driver: subprocess.Popen[str]) -> None:

@@ -1,0 +1,53 @@
+"""What benches promise: contenders on the same rows with the same answers, and one shape of what is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from anabranch.benches.filters import SEED
+from anabranch.benches.harness import race
+from anabranch.benches.native import best_and_worst, fixed, write_lines
+from anabranch.benches.workloads import Workload, build, independent
+from anabranch.errors import InternalError
+from anabranch.measure import at_least, at_most, exit_code, informed, write_json
+
+
+def test_contenders_that_return_other_rows_are_found_out(spark: SparkSession) -> None:
+    contenders = {"ten": lambda df: df.where("id < 10"), "eleven": lambda df: df.where("id < 11")}
+    rows: DataFrame = spark.range(100)
+    with pytest.raises(InternalError, match="eleven returned 11 rows, or others, instead of 10"):
+        race(contenders, rows, rounds=1, warm_up_on=spark.range(20))
+
+
+def test_plain_spark_chained_filters_and_ours_return_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    work = build(spark, "small", independent(2000, (0.5, 0.3), np.random.default_rng(SEED)), (1.0, 2.0), tmp_path)
+    contenders = {"ours": Workload.adaptive, "plain": Workload.plain, "chained": Workload.chained}
+    found = race(contenders, work, rounds=2, warm_up_on=work)
+    assert found.answer is not None
+    assert found.answer[0] == int(work.passes.all(axis=1).sum())
+    assert {name: len(seconds) for name, seconds in found.seconds.items()} == dict.fromkeys(contenders, 2)
+
+
+def test_the_best_order_of_patterns_begins_with_the_one_that_drops_most_for_its_cost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = write_lines(spark, tmp_path / "lines", 2000)
+    best, worst = best_and_worst(spark, lines, range(4))
+    assert sorted(best) == sorted(worst) == [0, 1, 2, 3]
+    assert best != worst
+    assert fixed(spark, lines, best).count() == fixed(spark, lines, worst).count() > 0
+
+
+def test_figures_are_written_as_a_list_of_bars_with_five_fields(tmp_path: Path) -> None:
+    bars = [at_least("more", 2.0, 1.5, "seen"), at_most("less", 2.0, 1.5), informed("beside", 0.12345)]
+    write_json(bars, tmp_path / "bars.json")
+    written = json.loads((tmp_path / "bars.json").read_text())
+    assert [set(each) for each in written] == [{"bar", "value", "target", "holds", "detail"}] * 3
+    assert [(each["bar"], each["holds"]) for each in written] == [("more", True), ("less", False), ("beside", True)]
+    assert exit_code(bars) == 3
+    assert exit_code([bars[0], bars[2]]) == 0
