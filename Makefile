@@ -36,7 +36,8 @@ docs: java
 	@$(BIN)/python -m pytest --quiet tests/test_docs.py
 
 soak: java  ## many more random queries, and many kills (hours)
-	@ANABRANCH_SOAK=1000 $(BIN)/python -m pytest tests/cql tests/spark/test_cql_agreement.py tests/spark/test_engine_kills.py --timeout 0
+	@ANABRANCH_SOAK=1000 $(BIN)/python -m pytest tests/cql \
+		tests/spark/test_cql_agreement.py tests/spark/test_engine_kills.py tests/spark/test_linear_road.py --timeout 0
 
 bench: java  ## measure against plain Spark and the other peers
 	@$(BIN)/anabranch bench
