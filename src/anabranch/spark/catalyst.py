@@ -34,8 +34,8 @@ from anabranch.spark.names import column
 
 PILOT_ROWS = 500
 TIMED_ROWS = 500
-TIMED_RUNS = 2
-CLEAR_SECONDS = 0.005
+ROUND_SECONDS = 0.05
+MOST_COPIES = 16
 LEAST_SECONDS = 1e-4
 
 COMPARISONS = frozenset(
@@ -145,15 +145,23 @@ def guarded(predicates: Sequence[NativePredicate], terms: Sequence[Column]) -> l
 
 
 def time_terms(spark: SparkSession, sample: pa.Table, terms: Sequence[Column]) -> Floats:
-    """Seconds of processor time per row of every term; NaN where the optimizer would not evaluate it by itself."""
-    copies = max(1, TIMED_ROWS // sample.num_rows)
+    """Seconds of processor time per row of every term; NaN where the optimizer would not evaluate it by itself.
+
+    In a young JVM whatever comes first is slow, and a few rows of a quick term are lost in the optimizer's own time: a
+    first round warms up and says how many rows the second can afford.
+    """
+    few = max(1, TIMED_ROWS // sample.num_rows)
+    first = _seconds_per_row(spark, sample, few, terms)
+    affordable = ROUND_SECONDS / max(float(np.nansum(first)) * few * sample.num_rows, LEAST_SECONDS)
+    copies = few * int(np.clip(affordable, 1, MOST_COPIES))
+    costs: Floats = np.fmin(first, _seconds_per_row(spark, sample, copies, terms))
+    return costs
+
+
+def _seconds_per_row(spark: SparkSession, sample: pa.Table, copies: int, terms: Sequence[Column]) -> Floats:
     local = spark.createDataFrame(pa.concat_tables([sample] * copies))
-    idle = min(_optimize_seconds(local, F.lit(True)) for _ in range(TIMED_RUNS))
-    spent = [_optimize_seconds(local, term) - idle for term in terms]
-    for _ in range(TIMED_RUNS - 1):
-        for i, term in enumerate(terms):
-            if spent[i] < CLEAR_SECONDS:
-                spent[i] = min(spent[i], _optimize_seconds(local, term) - idle)
+    idle = min(_optimize_seconds(local, F.lit(True)) for _ in range(2))
+    spent: Floats = np.array([_optimize_seconds(local, term) - idle for term in terms])
     costs: Floats = np.maximum(spent, LEAST_SECONDS) / (copies * sample.num_rows)
     return costs
 
