@@ -35,8 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the test run: starting it takes longer than most tests."""
-    # Queries are many and small here: the compiler's last steps cost more than they save.
-    session = local_session("anabranch-tests", cores=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    # Queries are many and small here: the compiler's last steps cost more than they save. Without them Java has little
+    # room for compiled code, and stops to compile when that is full.
+    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    session = local_session("anabranch-tests", cores=2, **{"spark.driver.extraJavaOptions": options})
     yield session
     session.stop()
 

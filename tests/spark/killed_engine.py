@@ -23,7 +23,7 @@ QUERIES = {
 
 
 def started(folder: Path, checkpoint: Path) -> ab.Engine:
-    spark = ab.local_session("killed", cores=2)
+    spark = ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
     engine = ab.Engine(spark, checkpoint)
     for name in ("lefts", "rights"):
         source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
