@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -32,10 +33,13 @@ def expected(case: Case) -> Counter[Row]:
 
 
 def difference(seed: int) -> str | None:
-    """What the two say differently about a case; every fifth loses its memory between ticks, every seventh collides."""
-    case = random_case(seed)
+    """What the two say differently about a case.
+
+    Every third switches plans between ticks, every fifth loses its memory, in every seventh hash codes collide.
+    """
+    case, switches = random_case(seed), random.Random(seed) if seed % 3 == 0 else None
     with tempfile.TemporaryDirectory(prefix="anabranch-case-") as folder:
         log = Path(folder) if seed % 5 == 0 else None
-        got = LocalEngine(case, bound(case), log, few_codes=seed % 7 == 0).answer()
+        got = LocalEngine(case, bound(case), log, few_codes=seed % 7 == 0, switches=switches).answer()
     want = expected(case)
     return None if got == want else f"seed {seed}: {case}\nmissing {want - got}\nextra {got - want}"

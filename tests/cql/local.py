@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import sqlglot
 
-from anabranch.cells.base import END, EVER, FOREVER, START, TIME, WEIGHT, Tick
+from anabranch.cells.base import END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
 from anabranch.cells.exact_sums import BUNDLE
+from anabranch.cells.join import MultiJoin
 from anabranch.cells.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.model.continuous import Query, Scalar, Scan, scans
 from anabranch.planning.reading import read
@@ -51,14 +53,33 @@ def run(sql: str, flow: pa.Table) -> pa.Table:
     return _duckdb.sql(sql).to_arrow_table()
 
 
+def joins(operator: Operator) -> Iterator[MultiJoin]:
+    """All joins within an operator."""
+    if isinstance(operator, MultiJoin):
+        yield operator
+    for part in vars(operator).values():
+        if isinstance(part, Operator):
+            yield from joins(part)
+
+
+def switch(operator: Operator, rng: random.Random) -> None:
+    """Another plan from here on: new elements of each input of a join probe the others in some other order."""
+    for join in joins(operator):
+        join.probes = tuple(
+            tuple(rng.sample([other for other in range(join.inputs) if other != new], join.inputs - 1))
+            for new in range(join.inputs)
+        )
+
+
 @dataclass
 class Cells:
-    """States of all cells, with or without a log."""
+    """States of all cells, with or without a log; if `switches` is given, plans change from tick to tick."""
 
     count: int
     few_codes: bool = False
     folder: Path | None = None
     longest_log: int = LONGEST_LOG
+    switches: random.Random | None = None
     states: dict[tuple[int, int], CellState] = field(default_factory=dict)
     logs: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
 
@@ -75,6 +96,8 @@ class Cells:
         log = self.logs.get(key, [])
         if self.folder is not None:
             state.catch_up(log, self.folder, tick)
+        if self.switches is not None:
+            switch(state.operator, self.switches)
         out = state.advance(table, tick)
         if self.folder is not None:
             path = f"{stage.number}-{cell}-{uuid.uuid4().hex}"
@@ -244,6 +267,8 @@ class LocalEngine:
         After so many ticks with rows the state of a cell is written instead of what comes in.
     restart_every
         Ticks after which all memory is lost.
+    switches
+        Chooses another plan for every join before every tick.
     """
 
     def __init__(
@@ -254,11 +279,12 @@ class LocalEngine:
         few_codes: bool = False,
         longest_log: int = SHORT_LOG,
         restart_every: int = 2,
+        switches: random.Random | None = None,
     ) -> None:
         self._query = query
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: _relation(relation) for relation in case.relations}
-        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log)
+        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches)
         self._restart_every = restart_every
         self._batches = case.cuts.batches
         self._inputs = scans(query.plan, "stream")

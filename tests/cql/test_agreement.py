@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -57,3 +58,15 @@ def test_tests_without_keys_survive_a_snapshot(test: str, tmp_path: Path) -> Non
     engine = LocalEngine(case, bound(case), tmp_path, longest_log=SHORT_LOG)
     assert engine.answer() == expected(case)
     assert engine.snapshots
+
+
+def test_a_join_of_three_says_the_same_by_all_its_plans() -> None:
+    rng = random.Random(3)
+    rows = {name: tuple((n, n * SECOND, rng.randrange(2), n) for n in range(9)) for name in "stu"}
+    streams = tuple(Stream(name, (("k", "bigint"), ("a", "bigint")), each) for name, each in rows.items())
+    cuts = Cuts(dict.fromkeys(rows, (3, 3, 3)), cells=2)
+    text = "Select s.a, t.a, u.a From s [Rows 3], t [Range 4 Seconds], u [Rows 5] Where s.k = t.k And t.k = u.k"
+    case = Case(streams, (), text, cuts)
+    want = expected(case)
+    assert want
+    assert all(LocalEngine(case, bound(case), switches=random.Random(n)).answer() == want for n in range(8))
