@@ -71,7 +71,7 @@ def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     rows, rng = 120_000 if quick else 400_000, _rng()
     attributes = {"zone": rng.integers(0, 2, rows), "x": rng.random(rows)}
     work = build(spark, "uniform", independent(rows, (0.3, 0.6, 0.8, 0.9), rng), (20.0,) * 4, folder, attributes)
-    found = _against_the_best(work, rounds=3 if quick else 8, control=True)
+    found = _against_the_best(work, rounds=3 if quick else 9, control=True)
     return [
         at_most(
             "uniform data: ours / best single order",
@@ -90,7 +90,7 @@ def one_operator(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     work = build(spark, "one", independent(rows, (0.5,), _rng()), (20.0,), folder, attributes)
     sbr = partial(Workload.adaptive, policy="sbr")
     contenders: dict[str, Contender[Workload]] = {"ours": Workload.adaptive, "sbr": sbr, "sbr again": sbr}
-    found = _race(work, contenders, rounds=3 if quick else 8)
+    found = _race(work, contenders, rounds=3 if quick else 9)
     return [
         at_most("one operator: ours / SBR", found.ratio("ours", "sbr"), 1.01, found.describe("ours", "sbr")),
         informed("one operator: A/A control", found.ratio("sbr again", "sbr"), found.describe("sbr again")),
