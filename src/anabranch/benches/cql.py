@@ -265,8 +265,8 @@ def sharing(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def recovery(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """From a killed driver to the first tick after it, with a million rows in windows."""
-    given = feed(folder, "million", 12, 12_500 if quick else 50_000, 1200)
+    """From a killed driver to the first answer to new rows, with a million rows in each of two windows."""
+    given = feed(folder, "million", 12, 25_000 if quick else 100_000, 1200)
     seconds, detail = seconds_to_resume(given.folder, given.files, folder / "resume")
     size = "0.25M" if quick else "1M"
     return [at_most(f"recovery with {size} rows in windows, seconds after Spark is up", seconds, 10, detail)]

@@ -54,7 +54,7 @@ def seconds_to_resume(source: Path, files: int, folder: Path) -> tuple[float, st
         _await_files(folder / "undisturbed", len(names), other)
     if not _answer(state).equals(_answer(folder / "undisturbed")):
         raise InternalError("the answer is not that of a run without a kill")
-    return seconds, f"{2 * rows:,} rows in two windows"
+    return seconds, f"{rows:,} rows in each of two windows"
 
 
 def drive(incoming: str, state: str) -> None:
