@@ -347,7 +347,7 @@ def test_only_the_routes_in_use_are_reported() -> None:
         (0.5, ("p", "q"), south.classifier.tests(0)),
         (0.5, ("q", "p"), south.classifier.tests(1)),
     ]
-    ledger.enter([routed(100, north, plan=north)])
+    ledger.enter([routed(100, south, gave_up=True), routed(100, north, plan=north)])
     assert {test for r in routes_of(ledger) for test in r.tests} == {north.classifier.tests(i)[0] for i in (0, 1)}
 
     ledger.enter([routed(100, north, gave_up=True)])

@@ -96,6 +96,10 @@ class RoutePlan:
     origin: str
     promised_saving: float = 0.0
 
+    def tests(self) -> list[tuple[str, ...]]:
+        """What tells one classifier from another: when a row takes each route; the orders may change."""
+        return [self.classifier.tests(route) for route in range(len(self.orders))]
+
 
 @dataclass(frozen=True)
 class RouteState:

@@ -230,7 +230,7 @@ class Ledger:
             self._parts = parts
 
     def plan(self, part: Part, kinds: Kinds) -> RoutePlan | None:
-        """The routes that the last task with routes used, if they fit an input of these kinds."""
+        """The routes in use, if they fit an input of these kinds: the first that a task found, in their last orders."""
         with self._lock:
             found = self._plans.get(part)
             return found[1] if found and self.misfit(part, kinds) is None else None
@@ -330,10 +330,12 @@ class Ledger:
             self._trials[record.part] = record.trial
         if record.plan_version < self.tuned(record.part, record.kinds)[0]:
             return
-        if record.plan is not None:
+        held = self.plan(record.part, record.kinds)
+        if record.plan is None:
+            if record.gave_up and held is not None:
+                del self._plans[record.part]
+        elif held is None or held.tests() == record.plan.tests():  # not by turns: the tuner watches one classifier
             self._plans[record.part] = record.kinds, record.plan
-        elif record.gave_up and self.plan(record.part, record.kinds) is not None:
-            del self._plans[record.part]
 
     def _learned_json(self) -> dict[str, Any]:
         return {

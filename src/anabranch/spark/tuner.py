@@ -121,7 +121,7 @@ class Tuner:
         if plan is None or held is None or len(held) < ENOUGH_ROWS:
             return
         known = self._log.recall(held.attributes, held.drops)
-        if known is None or _tests(known) != _tests(plan) or known.orders != plan.orders:
+        if known is None or known.tests() != plan.tests() or known.orders != plan.orders:
             self._log.note(time.time(), held.attributes, held.drops, plan)
 
     def _first(self, held: JudgedSample) -> Tuned | None:
@@ -133,15 +133,14 @@ class Tuner:
 
     def _watch(self, plan: RoutePlan, fresh: JudgedSample) -> Need | None:
         """Workers order the routes anew all the time: the detectors stay as long as the classifier does."""
-        if self._watched is None or _tests(self._watched.plan) != _tests(plan):
+        if self._watched is None or self._watched.plan.tests() != plan.tests():
             self._watched = SelfTuning(plan, fresh.drops.shape[1])
         self._watched.plan = plan
         return self._watched.watch(fresh)
 
 
 def _tests(plan: RoutePlan | None) -> list[tuple[str, ...]]:
-    """What tells one classifier from another; the orders of its routes may change."""
-    return [] if plan is None else [plan.classifier.tests(route) for route in range(len(plan.orders))]
+    return [] if plan is None else plan.tests()
 
 
 def _both(first: Need | None, second: Need) -> Need:
