@@ -764,6 +764,30 @@ def test_conditions_that_call_functions_are_adaptive_filters(
     assert report["seen"].max() == 4, "the condition that Spark evaluates goes first"
 
 
+def test_conditions_that_spark_evaluates_are_ordered_by_what_they_cost(feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    quick = "md5(Cast(a As String)) Like 'c%'"
+    slow = "levenshtein(repeat(Cast(a As String), 300), repeat(Cast(k As String), 300)) >= 0"
+    texts = {
+        "direct": f"Select k, a From s Where {slow} And {quick}",
+        "windowed": f"Select k, Count(*) As n From s [Rows 3] Where {slow} And {quick} Group By k",
+        "summed": f"Select k, Count(*) As n From s [Range 1 Hour] Where {slow} And a % 2 = 1 Group By k",
+    }
+    queries = {name: engine.query(text, name).start() for name, text in texts.items()}
+    feed.add(*((n, n % 3, n) for n in range(40)))
+    feed.add((41, 1, 8), (42, 1, 77))
+    settled(*queries.values())
+    engine.stop()
+    for name, text in texts.items():
+        until = 1000 if name == "direct" else 42
+        assert answered(queries[name].to_dataframe()) == wanted(feed.oracle(), text, until), name
+    (found,) = queries["direct"].filters()
+    (route,) = found.report().routes
+    assert [name.split("(")[0] for name in route.order] == ["MD5", "LEVENSHTEIN"]
+    assert not queries["windowed"].filters(), "a window of rows is not filtered before, and what leaves it not sampled"
+
+
 def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
     engine = ab.Engine(spark, tmp_path / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq")

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.events import PilotDecided
+from anabranch.spark import native_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -205,6 +206,16 @@ def test_a_second_dataframe_of_the_same_kind_keeps_what_was_learned(rows: DataFr
     assert f.report().order == ("few", "slow")
 
 
+def test_after_a_rest_the_order_follows_other_data(rows: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "PILOTS_SHARE", 1e9)  # no rest at all
+    others = {name: F.expr(f"if(md5(repeat(text, 300)) = '', null, text) <> '{name}'") for name in ("x", "y")}
+    f = ab.Filter(*(ab.predicate(column, name=name) for name, column in others.items()), policy="agreedy")
+    for text in ("y", "x", "y"):
+        assert f.apply(rows.select("id", F.lit(text).alias("text"))).count() == 0
+        assert f.report().order[0] == text
+    assert len(decisions(f)) == 3
+
+
 def test_a_python_guard_protects_a_native_predicate(risky: DataFrame, bag: Bag) -> None:
     guard = ab.predicate(lambda zero: zero != 0, "zero", name="guard")
     out = ab.where(risky, guard, F.lit(100) / F.col("zero") > 60, slow() & (F.lit(100) % F.col("zero") == 0))
@@ -230,6 +241,7 @@ def test_outside_ansi_mode_division_cannot_fail(risky: DataFrame, settings_of: C
         ("cast(text as int) > 3", False),
         ("cast(id as string) = '3'", True),
         ("cast(a as long) > 3", True),
+        ("md5(text) like 'c%'", True),
         ("cast(id as int) > 3", False),
         ("list[1] > 3", False),
         ("upper(text) like '%9'", True),

@@ -1,4 +1,7 @@
-"""Functions of the user's in queries: Spark evaluates them in select lists, adaptive filters in conditions."""
+"""Functions of the user's in queries: Spark evaluates them in select lists, adaptive filters in conditions.
+
+Conditions that call none are ordered in the same filters.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlglot
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from anabranch.model.build import predicate
+from anabranch.model.build import native, predicate
 from anabranch.model.continuous import Scalar
 from anabranch.model.predicates import Predicate
 from anabranch.spark.filter import Filter
@@ -62,17 +65,17 @@ class Functions:
         """The filters of a query that have been applied so far."""
         return [found for (name, _), found in self._filters.items() if name == query]
 
-    def _predicate(self, condition: Scalar, name: str) -> Predicate | Column:
+    def _predicate(self, condition: Scalar, name: str) -> Predicate:
         """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""
         call = sqlglot.parse_one(condition.sql, read="spark").unnest()
         negated = isinstance(call, exp.Not)
         call = call.this.unnest() if negated else call
         known = {name.lower(): found for name, found in self._functions.items()}
         if not isinstance(call, exp.Anonymous) or call.name.lower() not in known:
-            return F.expr(condition.sql)
+            return native(F.expr(condition.sql), name=name)
         function, returns = known[call.name.lower()]
         if returns != "boolean" or not all(isinstance(each, exp.Column) for each in call.expressions):
-            return F.expr(condition.sql)
+            return native(F.expr(condition.sql), name=name)
         columns = [each.name for each in call.expressions]
         return predicate(Negated(function) if negated else function, *columns, name=name)
 

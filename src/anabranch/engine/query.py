@@ -100,7 +100,7 @@ class ContinuousQuery:
         return there.withColumn("_n", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int")))).drop("_n")
 
     def filters(self) -> list[Filter]:
-        """Its conditions that call your functions, as they adapt: see `Filter.report` and `Filter.events`."""
+        """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""
         return self._engine._filters(self.query)
 
     def explain(self) -> str:

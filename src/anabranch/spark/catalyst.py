@@ -49,7 +49,7 @@ CANNOT_FAIL = COMPARISONS | frozenset(
     """RLike Like LikeAll LikeAny Contains Upper Lower Substring StringTrim StringTrimLeft StringTrimRight Concat
     Reverse RegExpReplace StringReplace StringTranslate StringInstr StringLocate Levenshtein SoundEx GetJsonObject
     CaseWhen If Size ArrayContains Greatest Least Murmur3Hash XxHash64 Md5 Sha1 Sha2 Crc32 Year Month DayOfMonth Hour
-    Minute Second""".split()
+    Minute Second StringRepeat""".split()
 )
 WIDE_PLANS = frozenset(
     "Join Aggregate Sort Window RepartitionByExpression Repartition Distinct Generate Except Intersect".split()
@@ -215,7 +215,8 @@ def _node_cannot_fail(nodes: Sequence[dict[str, Any]], i: int, ansi: bool) -> bo
         return True
     child = nodes[i + 1] if i + 1 < len(nodes) else {}
     if name == "Cast":
-        return nodes[i].get("dataType") == "string" or _widens(child.get("dataType"), nodes[i].get("dataType"))
+        source, target = child.get("dataType"), nodes[i].get("dataType")
+        return target in ("string", "binary") or _widens(source, target)
     if name in DIVISIONS:
         return _nonzero_literal(nodes, i)
     return name in ARITHMETIC and child.get("dataType") in ("double", "float")

@@ -238,7 +238,8 @@ class Filter:
         self._ledger.keep_parts(tuple(stage.members for stage in cut))
         for at, stage in enumerate(cut):
             if stage.executor == "catalyst":
-                out = self._native_order(df, stage, [judged[i] for i in stage.members]).apply(out, batch_id)
+                members = [judged[i] for i in stage.members]
+                out = self._native_order(df, stage, members, again=batch_id is None).apply(out, batch_id)
                 continue
             task = self._task(out, stage, counted)
             if at == last:
@@ -254,7 +255,9 @@ class Filter:
         wide = df.withColumns(added) if added else df
         return tuple(catalyst.inspect(wide, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
 
-    def _native_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> NativeOrder:
+    def _native_order(
+        self, df: DataFrame, stage: Stage, members: Sequence[Predicate], *, again: bool = False
+    ) -> NativeOrder:
         native = [p for p in members if isinstance(p, NativePredicate)]
         known, attributes = self._native.get(stage.members), self._attributes(df, members)
         fit = fit_of(native, attributes)
@@ -266,7 +269,7 @@ class Filter:
                 known.resume(kept)
             self._native[stage.members] = known
         before, why = known.names(), known.why
-        known.decide(df)
+        known.decide(df, again=again)
         if known.why != why:
             self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
         self._ledger.keep_native(stage.members, known.state())

@@ -1,9 +1,13 @@
-"""The adaptive loop for native predicates: decides by a pilot sample, and again between micro-batches."""
+"""The adaptive loop for native predicates: decides by a pilot sample, and again between micro-batches.
+
+Where there are no micro-batches to ride on, pilots are repeated, so seldom that they take half a hundredth of the time.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
@@ -30,6 +34,8 @@ from anabranch.spark.saved import Fit, NativeState
 
 PROFILED_ROWS_PER_BATCH = 500
 HASH_BUCKETS = 1_000_000
+PILOTS_SHARE = 0.005
+USUAL_PILOT_SECONDS = 0.5
 
 
 class NativeOrder:
@@ -45,6 +51,8 @@ class NativeOrder:
         How to order them.
     attributes
         Columns that routes may be told apart by, and their types.
+    clock
+        Seconds.
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class NativeOrder:
         policy: str,
         config: OrderingConfig,
         attributes: Mapping[str, DataType],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.predicates, self.precedence = predicates, precedence
         # How much is profiled is settled here, and Spark draws no orders: of such policies only A-Greedy is left.
@@ -67,6 +76,7 @@ class NativeOrder:
         self._dropped = np.zeros(len(predicates), dtype=np.int64)
         self._pending: Observation | None = None
         self._piloted = False
+        self._clock, self._rests_until = clock, 0.0
         self._share = 0.01
         self.sample_rows = 0
         self.why = "as written"
@@ -80,18 +90,23 @@ class NativeOrder:
         """Names of the predicates in the current order."""
         return tuple(self.predicates[i].name for i in self.order)
 
-    def decide(self, df: DataFrame) -> None:
-        """Choose an order by a pilot sample, where that pays; until there was one, every input is a new chance."""
-        if self._piloted:
+    def decide(self, df: DataFrame, *, again: bool = True) -> None:
+        """Choose an order by a pilot sample, where that pays; until there was one, every input is a new chance.
+
+        Later inputs may have other data: after a rest a pilot is made `again`.
+        """
+        if self._piloted and not (again and self._clock() >= self._rests_until):
             return
         if self._policy.name == "fixed":
             self.why = "fixed as written"
             return
+        began = self._clock()
         found = self._pilot(df)
         if not isinstance(found, str):
-            self._piloted = True
             self._adopt(found)
-        elif self._as_written():
+            self._piloted = True
+            self._rest(self._clock() - began)
+        elif self._as_written() and not self._piloted:
             self.why = f"as written; {found}"
 
     def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
@@ -151,6 +166,7 @@ class NativeOrder:
         self._costs, self._piloted, self.why = state.seed.costs, state.piloted, state.why
         self.sample_rows, self._dropped = state.sample_rows, np.array(state.dropped, dtype=np.int64)
         self._routes.resume(state.plan, state.shares)
+        self._rest(USUAL_PILOT_SECONDS)
 
     def _pilot(self, df: DataFrame) -> catalyst.Pilot | str:
         if df.isStreaming:
@@ -188,9 +204,13 @@ class NativeOrder:
         if wished < self._config.thrash_avoidance * present:
             self._use(Seed(proposal, dropped, found.costs))
             self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than {before}"
-        else:
+        elif not self._piloted:
             self.why = f"{before}; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
-        self.why = self._routes.find(found.attributes, found.drops, found.costs) or self.why
+        look = self._routes.find if self.plan is None else self._routes.learn
+        self.why = look(found.attributes, found.drops, found.costs) or self.why
+
+    def _rest(self, pilot_seconds: float) -> None:
+        self._rests_until = self._clock() + pilot_seconds / PILOTS_SHARE
 
     def _use(self, seed: Seed) -> None:
         width = len(self.predicates)

@@ -13,14 +13,17 @@ from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.cells.exact_sums import BITS, MASK
 from anabranch.cells.segments import INPUT
+from anabranch.model.build import native
 from anabranch.model.continuous import Query, Scalar, Scan
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Items, Stage
+from anabranch.spark.catalyst import inspect
 from anabranch.spark.cell_task import INSTANT, MARKER
 from anabranch.spark.grid import CELL, ONE_CELL, Grid, code, listed, quoted
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST, summary_name
@@ -77,7 +80,7 @@ class CellStep:
 
 @dataclass(frozen=True)
 class FilterStep:
-    """Conditions that call functions of the user's."""
+    """Conditions that run as an adaptive filter."""
 
     view: str
     text: str
@@ -205,7 +208,7 @@ class Compiler:
 
     def filter(self, flow: Sql, conditions: Sequence[Scalar]) -> Sql:
         """Rows for which all conditions are true."""
-        if any(condition.functions for condition in conditions):
+        if any(condition.functions for condition in conditions) or self._gains_by_order(flow, conditions):
             view = self._view("filter")
             self._steps.append(FilterStep(view, flow.text, tuple(conditions)))
             self._bind_empty(view, self._schema(flow.text))
@@ -281,6 +284,15 @@ class Compiler:
         self._steps.append(CellStep(view, text, stage, columns, arrived, len(cells)))
         self._bind_empty(view, stage.output)
         return Sql(f"SELECT * FROM {view}", tuple(stage.output.names), stage.number)
+
+    def _gains_by_order(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
+        """Whether there is something to order, and the flow can be sampled: no stage made it, nor is it summed up."""
+        opaque = (*self._steps, *self._batches.values())
+        if len(conditions) < 2 or any(each.view in flow.text for each in opaque):
+            return False
+        rows = select(self._session, flow.text)
+        judged = [inspect(rows, native(F.expr(each.sql))) for each in conditions]
+        return not all(each.trivial for each in judged)
 
     def _schema(self, text: str) -> pa.Schema:
         if text not in self._schemas:
