@@ -29,7 +29,7 @@ import anabranch as ab
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import merging, ticks
 from anabranch.errors import AnabranchError, QueryError
-from anabranch.spark.session import LOCAL_FILES
+from anabranch.spark.session import LOCAL_FILES, LOG_FILES
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
 from cql.streams import SECOND, Relation, Row, Stream
@@ -1033,10 +1033,10 @@ def test_logs_of_streams_have_no_checksum_files(feed: Feed, spark: SparkSession,
     query = engine.query("Select k, Count(*) As n From s [Range 1 Minute] Group By k", "q").start()
     settled(query)
     engine.stop()
-    logs = tmp_path / "state" / "sources" / "s" / "offsets"
-    assert (logs / "0").exists()
-    assert not list(logs.glob("*.crc"))
-    assert spark.conf.get(LOCAL_FILES, None) is None
+    logs = tmp_path / "state" / "sources" / "s"
+    assert (logs / "offsets" / "0").exists()
+    assert not list(logs.rglob("*.crc"))
+    assert [spark.conf.get(key, None) for key in (LOG_FILES, *LOCAL_FILES)] == [None] * 3, "the user's session"
 
 
 STOPS_WITHIN_A_BATCH = """

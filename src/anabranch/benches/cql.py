@@ -22,7 +22,7 @@ from anabranch.benches.latency import latencies
 from anabranch.benches.resume import seconds_to_resume
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_least, at_most, informed
-from anabranch.spark.session import without_checksum_files
+from anabranch.spark.session import light_logs
 
 SEED = 20_260_004
 START = 1_767_225_600_000_000
@@ -123,14 +123,14 @@ def plain(
     made: Callable[[DataFrame], DataFrame],
     pick: Callable[[DataFrame], DataFrame],
     *,
-    light_logs: bool = False,
+    light: bool = False,
 ) -> Contender:
     """Structured Streaming, into files; with its own settings, or with logs as light as our streams have them."""
 
     def once(given: Feed, out: Path) -> DataFrame:
         writer = made(given.source(spark)).writeStream.format("parquet").option("path", str(out / "answer"))
         writer = writer.option("checkpointLocation", str(out / "state")).trigger(availableNow=True)
-        with without_checksum_files(spark) if light_logs else nullcontext():
+        with light_logs(spark) if light else nullcontext():
             query = writer.start()
         query.awaitTermination()
         return pick(spark.read.parquet(str(out / "answer")))
@@ -209,7 +209,7 @@ def _sliding(spark: SparkSession, folder: Path, given: Feed, rounds: int, *, lig
         "ours again": ours(spark, text, lambda df: told(df.withColumnRenamed("_ts", "at"))),
     }
     if light:
-        contenders["spark with light logs"] = plain(spark, made, told, light_logs=True)
+        contenders["spark with light logs"] = plain(spark, made, told, light=True)
     return contest(contenders, given, folder, rounds)
 
 

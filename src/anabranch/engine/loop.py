@@ -25,7 +25,7 @@ from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import Intake
 from anabranch.engine.ticks import Offer
 from anabranch.errors import InternalError, QueryError
-from anabranch.spark.session import without_checksum_files
+from anabranch.spark.session import light_logs
 
 GATHERING_SECONDS = 0.02
 WATCH_SECONDS, LOOK_SECONDS = 0.2, 1.0
@@ -183,7 +183,7 @@ class Loop:
         if (kept / "offsets").exists() and not (kept / "offsets" / "0").exists():
             shutil.rmtree(kept)  # a first batch that was never written down, as on a full disk: Spark would refuse it
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
-        with without_checksum_files(stream.df.sparkSession):
+        with light_logs(stream.df.sparkSession):
             return writer.option("checkpointLocation", str(kept)).start()
 
     def _offer(self, stream: StreamInput, df: DataFrame, batch: int) -> None:

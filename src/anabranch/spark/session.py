@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 DRIVER_MEMORY_MEBIBYTES = 2048
 ARROW_ROWS = 65_536
-LOCAL_FILES = "fs.AbstractFileSystem.file.impl"
+LOG_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_FILES = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -70,20 +71,32 @@ def own_session(spark: SparkSession, partitions: int) -> SparkSession:
 
 
 @contextmanager
-def without_checksum_files(spark: SparkSession) -> Iterator[None]:
-    """Streams that are started here write their logs on a local disk without a file of checksums beside each.
+def light_logs(spark: SparkSession) -> Iterator[None]:
+    """Streams that are started here write their logs on a local disk as plain files that are renamed.
 
-    Hadoop calls a command of the system for every file that it makes: half of what Spark needs between two batches.
-    Settings of the user are left as they are.
+    Spark's own way keeps a file of checksums beside each file and calls a command of the system for every file that it
+    makes: half of what Spark needs between two batches. Settings of the user are left as they are.
     """
-    given = spark.conf.get(LOCAL_FILES, None)
-    if given is None:
-        spark.conf.set(LOCAL_FILES, "org.apache.hadoop.fs.local.RawLocalFs")
+    wanted = LOCAL_FILES | {LOG_FILES: _renaming_files(spark)}
+    ours = {key: value for key, value in wanted.items() if spark.conf.get(key, None) is None}
+    for key, value in ours.items():
+        spark.conf.set(key, value)
     try:
         yield
     finally:
-        if given is None:
-            spark.conf.unset(LOCAL_FILES)
+        for key in ours:
+            spark.conf.unset(key)
+
+
+def _renaming_files(spark: SparkSession) -> str:
+    """The class by which Spark writes logs through Hadoop's simple interface; it has moved between versions."""
+    from py4j.java_gateway import JavaClass
+
+    assert spark._jvm is not None
+    streaming = spark._jvm.org.apache.spark.sql.execution.streaming
+    name = "FileSystemBasedCheckpointFileManager"
+    moved = isinstance(getattr(streaming.checkpointing, name), JavaClass)
+    return f"org.apache.spark.sql.execution.streaming.{'checkpointing.' if moved else ''}{name}"
 
 
 def _settings(cores: int, config: dict[str, object]) -> dict[str, str]:
