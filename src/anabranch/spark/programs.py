@@ -14,7 +14,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.cells.exact_sums import BITS, MASK
@@ -26,6 +26,7 @@ from anabranch.planning.stages import Items, Stage
 from anabranch.spark.catalyst import inspect
 from anabranch.spark.cell_task import INSTANT, MARKER
 from anabranch.spark.grid import CELL, ONE_CELL, Grid, code, listed, quoted
+from anabranch.spark.schemas import arrow_schema
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST, summary_name
 
 BEGINS = "begins"
@@ -296,7 +297,7 @@ class Compiler:
 
     def _schema(self, text: str) -> pa.Schema:
         if text not in self._schemas:
-            self._schemas[text] = to_arrow_schema(select(self._session, text).schema, timezone="UTC")
+            self._schemas[text] = arrow_schema(select(self._session, text).schema)
         return self._schemas[text]
 
     def _renamed(self, scan: Scan, source: Input, more: dict[str, str]) -> Sql:

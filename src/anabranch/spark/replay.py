@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from anabranch.errors import QueryError
+from anabranch.spark.schemas import arrow_schema
 
 NAME = "replay"
 FORMATS = ("parquet", "csv", "json")
@@ -95,7 +96,7 @@ class ReplayReader(DataSourceStreamReader):
 
     def __init__(self, options: Mapping[str, Any], schema: StructType) -> None:
         self._options = dict(options)
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
         self._column = self._options["timestamp"]
         if self._column not in self._schema.names:
             raise QueryError(f"there is no column {self._column!r} to replay by", hint=f"one of {self._schema.names}")
