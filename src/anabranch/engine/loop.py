@@ -34,6 +34,7 @@ WORTH_A_TICK = 8
 ENOUGH_ROWS = 1_000_000
 CATCHING_UP_SECONDS = 3.0
 FAR_BEHIND_SECONDS = 5.0
+LONGEST_BEGIN_SECONDS, BEGIN_LOOK_SECONDS = 5.0, 0.005
 PATIENCE = 0.1
 """A tick waits for more to come for so long at most, as a share of how far streams are behind the clock."""
 MOST_WAITING = 2 * WORTH_A_TICK
@@ -184,7 +185,9 @@ class Loop:
             shutil.rmtree(kept)  # a first batch that was never written down, as on a full disk: Spark would refuse it
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
         with light_logs(stream.df.sparkSession):
-            return writer.option("checkpointLocation", str(kept)).start()
+            source = writer.option("checkpointLocation", str(kept)).start()
+            _await_begin(source)
+        return source
 
     def _offer(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
         """Called by Spark for every batch.
@@ -325,6 +328,13 @@ class Loop:
             for name, stream in list(self._streams.items())
             if stream.idle is not None
         }
+
+
+def _await_begin(source: StreamingQuery) -> None:
+    """Wait until Spark has made what a stream reads from: until then it looks at the settings of the session."""
+    deadline, pause = time.monotonic() + LONGEST_BEGIN_SECONDS, threading.Event()
+    while source.isActive and source.status["message"].startswith("Initializing") and time.monotonic() < deadline:
+        pause.wait(BEGIN_LOOK_SECONDS)
 
 
 def _ended(source: StreamingQuery) -> None:
