@@ -31,6 +31,7 @@ from anabranch.routing.cells import Cells, ValueSplit
 from anabranch.routing.class_learner import MOST_ROUTES
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan
+from anabranch.spark import native_order
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
 from anabranch.spark.route_expression import routed
 from anabranch.spark.tuner import Tuner
@@ -71,13 +72,26 @@ def test_filters_that_cost_less_than_telling_rows_apart_get_no_routes(policy: st
     assert taken(Tuner(policy, Precedence.none(2)), None, cheap) is None
 
 
+def test_first_routes_need_no_extra(monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder) -> None:
+    monkeypatch.setattr("anabranch.spark.tuner.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "river.drift", None)
+    found = taken(Tuner("auto", Precedence.none(2)), None, judged(400, "zone"))
+    assert not list(recwarn)
+    assert found is not None
+    assert found.plan is not None
+    assert found.plan.origin == "content"
+
+
+@pytest.mark.parametrize("settled", [True, False])
 @pytest.mark.parametrize("policy", ["content", "mesh", "auto"])
-def test_another_attribute_decides_from_now_on(policy: str) -> None:
+def test_another_attribute_decides_from_now_on(policy: str, settled: bool) -> None:
+    """Also if the routes were never used on rows like those that they were found on."""
     tuner = Tuner(policy, Precedence.none(2))
     first = taken(tuner, None, judged(400, "zone"))
     assert first is not None
     plan = first.plan
-    assert taken(tuner, plan, judged(400, "zone", seed=1)) is None
+    if settled:
+        assert taken(tuner, plan, judged(400, "zone", seed=1)) is None
     found = [taken(tuner, plan, judged(400, "kind", seed=seed)) for seed in (2, 3, 4, 5)]
     tuned = [f.plan for f in found if f is not None and f.plan is not None]
     assert tuned[-1].classifier.attributes == ("kind",)
@@ -231,6 +245,19 @@ def test_a_filter_that_is_applied_again_and_again_follows_the_data(rows: DataFra
                 break
         else:
             pytest.fail(f"no routes by {attribute}: {[e.reason for e in f.events() if isinstance(e, RoutesChanged)]}")
+
+
+def test_native_routes_follow_the_data_of_later_inputs(rows: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_order, "PILOTS_SHARE", 1e9)  # no rest between pilots
+    odd = [F.repeat(F.col(c).cast("string"), 20).rlike("[13579]$") for c in ("p", "q")]
+    f = ab.Filter(*odd, policy="content", attributes=["zone", "kind"])
+    for part, attribute in ((0, "zone"), (1, "kind")):
+        wanted = rows.where(f"part = {part} and p % 2 = 1 and q % 2 = 1").count()
+        until, plan = time.monotonic() + LONGEST_SEARCH, None
+        while plan is None or plan.classifier.attributes != (attribute,):
+            assert time.monotonic() < until, f"no routes by {attribute}: {f.events()}"
+            assert f.apply(rows.where(F.col("part") == part)).count() == wanted
+            plan = f._ledger.natives()[0, 1].plan
 
 
 def test_native_routes_are_found_between_micro_batches(spark: SparkSession, tmp_path: Path) -> None:

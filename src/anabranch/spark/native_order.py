@@ -1,13 +1,13 @@
 """The adaptive loop for native predicates: decides by a pilot sample, and again between micro-batches.
 
-Where there are no micro-batches to ride on, pilots are repeated, so seldom that they take half a hundredth of the time.
+Where there are no micro-batches to ride on, pilots are repeated, so seldom that they take half a percent of the time.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
@@ -51,8 +51,6 @@ class NativeOrder:
         How to order them.
     attributes
         Columns that routes may be told apart by, and their types.
-    clock
-        Seconds.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class NativeOrder:
         policy: str,
         config: OrderingConfig,
         attributes: Mapping[str, DataType],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.predicates, self.precedence = predicates, precedence
         # How much is profiled is settled here, and Spark draws no orders: of such policies only A-Greedy is left.
@@ -76,7 +73,7 @@ class NativeOrder:
         self._dropped = np.zeros(len(predicates), dtype=np.int64)
         self._pending: Observation | None = None
         self._piloted = False
-        self._clock, self._rests_until = clock, 0.0
+        self._rests_until = 0.0
         self._share = 0.01
         self.sample_rows = 0
         self.why = "as written"
@@ -90,22 +87,22 @@ class NativeOrder:
         """Names of the predicates in the current order."""
         return tuple(self.predicates[i].name for i in self.order)
 
-    def decide(self, df: DataFrame, *, again: bool = True) -> None:
+    def decide(self, df: DataFrame, *, again: bool) -> None:
         """Choose an order by a pilot sample, where that pays; until there was one, every input is a new chance.
 
-        Later inputs may have other data: after a rest a pilot is made `again`.
+        Later inputs may have other data: with `again`, another pilot is made after a rest.
         """
-        if self._piloted and not (again and self._clock() >= self._rests_until):
+        if self._piloted and not (again and time.monotonic() >= self._rests_until):
             return
         if self._policy.name == "fixed":
             self.why = "fixed as written"
             return
-        began = self._clock()
+        began = time.monotonic()
         found = self._pilot(df)
         if not isinstance(found, str):
             self._adopt(found)
             self._piloted = True
-            self._rest(self._clock() - began)
+            self._rest(time.monotonic() - began)
         elif self._as_written() and not self._piloted:
             self.why = f"as written; {found}"
 
@@ -210,7 +207,7 @@ class NativeOrder:
         self.why = look(found.attributes, found.drops, found.costs) or self.why
 
     def _rest(self, pilot_seconds: float) -> None:
-        self._rests_until = self._clock() + pilot_seconds / PILOTS_SHARE
+        self._rests_until = time.monotonic() + pilot_seconds / PILOTS_SHARE
 
     def _use(self, seed: Seed) -> None:
         width = len(self.predicates)

@@ -43,6 +43,7 @@ class NativeRoutes:
         self._tuner = Tuner(policy, Precedence.none(len(self._costly))) if self.possible else None
         self._plan: RoutePlan | None = None
         self.shares: tuple[int, ...] = ()
+        self._found_on: JudgedSample | None = None
 
     @property
     def plan(self) -> RoutePlan | None:
@@ -61,6 +62,7 @@ class NativeRoutes:
         if plan is None:
             return None
         self._use(plan, sample)
+        self._found_on = sample
         return f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %, by a pilot sample"
 
     def learn(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> str | None:
@@ -71,6 +73,9 @@ class NativeRoutes:
         found = self._tuner.take(self._plan)
         if found is not None:
             self._use(found.plan, sample)
+        if self._found_on is not None:  # where the next input is another already, its rows alone would show no change
+            self._tuner.offer(self._plan, self._found_on)
+            self._found_on = None
         self._tuner.offer(self._plan, sample)
         return None if found is None else found.reason
 

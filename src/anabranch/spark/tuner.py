@@ -87,6 +87,8 @@ class Tuner:
         found = self._search(plan, fresh)
         if found is not None:
             self._note(found.plan)
+            if self._extra and found.plan is not None and self._held is not None:
+                self._watch(found.plan, self._held)  # the detectors begin with the rows that it was found on
             self._held = self._need = None  # what comes next is sampled under another plan
         return found
 
