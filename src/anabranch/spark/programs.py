@@ -287,8 +287,9 @@ class Compiler:
         return Sql(f"SELECT * FROM {view}", tuple(stage.output.names), stage.number)
 
     def _gains_by_order(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
-        """Whether there is something to order, and the flow can be sampled: no stage made it, nor is it summed up."""
-        opaque = (*self._steps, *self._batches.values())
+        """Whether there is something to order, and the flow can be sampled: rows of streams, not changed by a step."""
+        tables = [each for each in self._inputs.values() if each.kind == "table"]
+        opaque = (*self._steps, *self._batches.values(), *tables)
         if len(conditions) < 2 or any(each.view in flow.text for each in opaque):
             return False
         rows = select(self._session, flow.text)

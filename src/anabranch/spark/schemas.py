@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-# Before Spark 4.1 times are in UTC by themselves, and there is no such parameter.
+# In Spark 4.0 times are in UTC by themselves, and there is no such parameter.
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
 
 
