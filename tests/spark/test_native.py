@@ -59,6 +59,12 @@ def test_the_pilot_puts_the_cheap_selective_predicate_first(rows: DataFrame, bag
     assert decided.sample_rows > 0
 
 
+def test_parts_that_are_put_together_without_a_shuffle_have_a_pilot(rows: DataFrame) -> None:
+    f = ab.Filter(slow(), F.col("a") == 7)
+    f.apply(rows.coalesce(1))
+    assert len(decisions(f)) == 1
+
+
 def test_a_good_written_order_is_kept(rows: DataFrame) -> None:
     f = ab.Filter(ab.predicate(F.col("a") == 7, name="few"), ab.predicate(slow(), name="slow"))
     assert order_of(f, rows) == ["few", "slow"]

@@ -246,7 +246,8 @@ def _widens(source: Any, target: Any) -> bool:
 
 def _wide_parts(df: DataFrame) -> str:
     """Names of plan nodes below which a small sample is not cheap to take."""
-    lines = df._jdf.queryExecution().optimizedPlan().toString().splitlines()
+    plan = df._jdf.queryExecution().optimizedPlan().toString()
+    lines = re.sub(r"Repartition \d+, false", "Coalesce", plan).splitlines()  # which moves nothing
     heads = {re.sub(r"^[\s:+\-|~]*", "", line).split(" ", 1)[0].split("(")[0] for line in lines}
     return ", ".join(sorted(heads & WIDE_PLANS)).lower()
 

@@ -289,7 +289,7 @@ class Compiler:
     def _gains_by_order(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
         """Whether there is something to order, and the flow can be sampled: rows of streams, not changed by a step."""
         tables = [each for each in self._inputs.values() if each.kind == "table"]
-        opaque = (*self._steps, *self._batches.values(), *tables)
+        opaque = (*self._steps, *tables)
         if len(conditions) < 2 or any(each.view in flow.text for each in opaque):
             return False
         rows = select(self._session, flow.text)
