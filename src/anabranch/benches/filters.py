@@ -120,7 +120,7 @@ def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         contenders: dict[str, Contender[Workload]] = {"ours": Workload.adaptive, "fixed": fixed}
         if not quick:
             contenders["fixed again"] = fixed
-        found = _race(work, contenders, rounds=3 if quick else 8)
+        found = _race(work, contenders, rounds=3 if quick else 9)
         bars.append(
             at_most(f"{bar}: ours / fixed order", found.ratio("ours", "fixed"), 1.02, found.describe("ours", "fixed"))
         )
