@@ -29,6 +29,7 @@ import anabranch as ab
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import merging, ticks
 from anabranch.errors import AnabranchError, QueryError
+from anabranch.spark.grid import CELL, Grid
 from anabranch.spark.session import LOCAL_FILES, LOG_FILES
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
@@ -654,6 +655,13 @@ def test_a_checkpoint_keeps_its_number_of_cells(feed: Feed, spark: SparkSession,
     engine = run(None)
     for name, text in texts.items():
         assert answered(engine.queries[name].to_dataframe()) == wanted(feed.oracle(), text, 8.9), name
+
+
+@pytest.mark.parametrize("cells", [2, 3, 8])
+def test_every_cell_is_a_partition_of_its_own(cells: int, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(value,) for value in Grid.of(cells).values], f"{CELL} int")
+    placed = rows.repartition(cells, CELL).selectExpr(CELL, "spark_partition_id() AS place").collect()
+    assert {row["place"]: row[CELL] for row in placed} == dict(enumerate(Grid.of(cells).values))
 
 
 def test_two_engines_do_not_run_on_one_checkpoint(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def explain(file: Path, say: Callable[[str], None]) -> None:
     from anabranch.engine import sysstream
 
     known: dict[str, dict[str, Any]] = {"stream": {}, "relation": {}, "query": {}, "view": {}}
-    known["stream"][sysstream.NAME] = tuple(each.split()[0] for each in sysstream.SCHEMA.split(", "))
+    known["stream"][sysstream.NAME] = tuple(sysstream.SCHEMA.names)
     for statement in cql.parse(_read(file)):
         told = _explained(statement, known)
         if told is not None:

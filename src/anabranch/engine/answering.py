@@ -24,6 +24,7 @@ from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask, Reports
 from anabranch.spark.grid import CELL, Grid, listed, quoted
 from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
+from anabranch.spark.schemas import empty_frame
 from anabranch.spark.session import own_session
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST
 
@@ -47,7 +48,7 @@ class Answering:
         self._session = own_session(spark, cells)
         self._folder = folder
         self._registry = registry
-        self._grid = Grid.of(self._session, cells)
+        self._grid = Grid.of(cells)
         self._database = self._session.conf.get("spark.sql.globalTempDatabase")
         self._owner = uuid.uuid4().hex[:12]
         self._programs: dict[str, Program] = {}
@@ -193,7 +194,7 @@ class Answering:
 
     def _empty(self, name: str) -> DataFrame:
         if name not in self._nothing:
-            self._nothing[name] = self._session.createDataFrame([], self._columns(name)).where("false")
+            self._nothing[name] = empty_frame(self._session, self._columns(name))
         return self._nothing[name]
 
     def _columns(self, name: str) -> StructType:

@@ -14,6 +14,7 @@ from anabranch.engine.manifest import Manifest
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.sinks import Delivery, Memory
 from anabranch.engine.store import UNCONFIRMED, tick_of, write_text
+from anabranch.spark.schemas import empty_frame
 
 
 class Answers:
@@ -86,5 +87,5 @@ class Answers:
 
     def _frame(self, schema: StructType, files: Sequence[Path]) -> DataFrame:
         if not files:
-            return self._spark.createDataFrame([], schema)
+            return empty_frame(self._spark, schema)
         return self._spark.read.schema(schema).parquet(*map(str, files))

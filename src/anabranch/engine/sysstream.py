@@ -16,15 +16,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from anabranch.cells.base import EVER
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.spark.cell_task import CellReport, Reports
+from anabranch.spark.schemas import empty_frame
 from anabranch.spark.summaries import stream_of
 
 NAME = "SysStream"
-SCHEMA = "ts timestamp, seq long, query string, entity string, property string, value double"
+COLUMNS = {
+    "ts": TimestampType(),
+    "seq": LongType(),
+    "query": StringType(),
+    "entity": StringType(),
+    "property": StringType(),
+    "value": DoubleType(),
+}
+SCHEMA = StructType([StructField(name, its) for name, its in COLUMNS.items()])
 
 Row = tuple[datetime, int, str | None, str, str, float]
 
@@ -44,7 +54,7 @@ class Did:
 
 def sys_stream(spark: SparkSession) -> StreamInput:
     """The stream, as it is registered with every engine."""
-    return StreamInput(NAME, spark.createDataFrame([], SCHEMA), "ts", 0, "seq", None, 0, None)
+    return StreamInput(NAME, empty_frame(spark, SCHEMA), "ts", 0, "seq", None, 0, None)
 
 
 def published(old: Manifest, new: Manifest, did: Did, titles: dict[tuple[str, int], str]) -> list[Row]:

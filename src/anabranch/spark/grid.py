@@ -8,14 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from anabranch.planning.stages import Feed
 
 CELL = "_cell"
+
+
+def _spark_hash(number: int) -> int:
+    """Spark's hash of an integer: Murmur3 of its four bytes, with the seed 42.
+
+    >>> _spark_hash(0), _spark_hash(1)
+    (933211791, -559580957)
+    """
+    word = 0xFFFFFFFF
+    mixed = number * 0xCC9E2D51 & word
+    mixed = 42 ^ (mixed << 15 | mixed >> 17) * 0x1B873593 & word
+    mixed = 4 ^ (mixed << 13 | mixed >> 19) * 5 + 0xE6546B64 & word
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        mixed = (mixed ^ mixed >> shift) * factor & word
+    return mixed - (mixed >> 31 << 32)
 
 
 @dataclass(frozen=True)
@@ -25,15 +39,14 @@ class Grid:
     values: tuple[int, ...]
 
     @classmethod
-    def of(cls, spark: SparkSession, cells: int) -> Grid:
+    def of(cls, cells: int) -> Grid:
         """A grid of so many cells."""
-        if cells not in _known:
-            tried = ", ".join(f"pmod(hash({n}), {cells})" for n in range(64 * cells))
-            row = spark.sql(f"SELECT {tried}").head()
-            assert row is not None, "a query without a table has one row"
-            places = list(row)
-            _known[cells] = cls(tuple(places.index(cell) for cell in range(cells)))
-        return _known[cells]
+        found: dict[int, int] = {}
+        numbers = count()
+        while len(found) < cells:
+            number = next(numbers)
+            found.setdefault(_spark_hash(number) % cells, number)
+        return cls(tuple(found[cell] for cell in range(cells)))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -59,8 +72,7 @@ class Grid:
         return found[0] if len(found) == 1 else f"explode(array({', '.join(found)}))"
 
 
-ONE_CELL = Grid((0,))
-_known: dict[int, Grid] = {1: ONE_CELL}  # Spark's hash is the same in every session
+ONE_CELL = Grid.of(1)
 
 
 def code(columns: Sequence[str], schema: pa.Schema) -> str:

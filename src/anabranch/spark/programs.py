@@ -26,7 +26,7 @@ from anabranch.planning.stages import Items, Stage
 from anabranch.spark.catalyst import inspect
 from anabranch.spark.cell_task import INSTANT, MARKER
 from anabranch.spark.grid import CELL, ONE_CELL, Grid, code, listed, quoted
-from anabranch.spark.schemas import arrow_schema
+from anabranch.spark.schemas import arrow_schema, empty_frame
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST, summary_name
 
 BEGINS = "begins"
@@ -317,7 +317,7 @@ class Compiler:
         return f"{self._database}.`{self._owner}_{len(self._inputs)}_{len(self._steps)}_{what}`"
 
     def _bind_empty(self, view: str, schema: pa.Schema) -> None:
-        bind(self._session.createDataFrame([], from_arrow_schema(schema)), view)
+        bind(empty_frame(self._session, from_arrow_schema(schema)), view)
 
 
 def select(session: SparkSession, text: str, begins: bool = True) -> DataFrame:

@@ -10,11 +10,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,6 +21,9 @@ from pyspark.sql.types import StructType
 
 from anabranch.errors import QueryError
 from anabranch.spark.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 NAME = "replay"
 FORMATS = ("parquet", "csv", "json")
@@ -147,6 +149,8 @@ class ReplayReader(DataSourceStreamReader):
 
 
 def _files(options: Mapping[str, Any]) -> ds.FileSystemDataset:
+    import pyarrow.dataset as ds  # it imports pandas
+
     kind = str(options.get("format", "parquet"))
     if kind not in FORMATS:
         raise QueryError(f"a replay of {kind!r} files is not possible", hint=f"use {', '.join(FORMATS)}")
@@ -157,6 +161,8 @@ def _files(options: Mapping[str, Any]) -> ds.FileSystemDataset:
 
 
 def _dataset(path: str, options: Mapping[str, Any], schema: pa.Schema) -> ds.Dataset:
+    import pyarrow.dataset as ds
+
     return ds.dataset(path, format=str(options.get("format", "parquet")), schema=schema)
 
 

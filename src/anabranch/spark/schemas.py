@@ -1,4 +1,4 @@
-"""Schemas of Spark as those of Arrow, on every version of Spark."""
+"""Schemas of Spark as those of Arrow, on every version of Spark, and frames that have nothing but a schema."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from inspect import signature
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -16,3 +17,10 @@ IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The same columns, times in UTC."""
     return to_arrow_schema(schema, **IN_UTC)
+
+
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
+    """No rows; `createDataFrame` would import pandas and make an RDD."""
+    assert spark._jvm is not None
+    columns = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+    return DataFrame(spark._jsparkSession.createDataFrame(spark._jvm.java.util.ArrayList(), columns), spark)
