@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from anabranch.cells.base import EVER
 from anabranch.engine.inputs import StreamInput
@@ -26,15 +26,15 @@ from anabranch.spark.schemas import empty_frame
 from anabranch.spark.summaries import stream_of
 
 NAME = "SysStream"
-COLUMNS = {
-    "ts": TimestampType(),
-    "seq": LongType(),
-    "query": StringType(),
-    "entity": StringType(),
-    "property": StringType(),
-    "value": DoubleType(),
-}
-SCHEMA = StructType([StructField(name, its) for name, its in COLUMNS.items()])
+SCHEMA = (
+    StructType()
+    .add("ts", "timestamp")
+    .add("seq", "long")
+    .add("query", "string")
+    .add("entity", "string")
+    .add("property", "string")
+    .add("value", "double")
+)
 
 Row = tuple[datetime, int, str | None, str, str, float]
 

@@ -24,12 +24,12 @@ def _spark_hash(number: int) -> int:
     (933211791, -559580957)
     """
     word = 0xFFFFFFFF
-    mixed = number * 0xCC9E2D51 & word
-    mixed = 42 ^ (mixed << 15 | mixed >> 17) * 0x1B873593 & word
-    mixed = 4 ^ (mixed << 13 | mixed >> 19) * 5 + 0xE6546B64 & word
+    mixed = (number * 0xCC9E2D51) & word
+    mixed = 42 ^ (((mixed << 15 | mixed >> 17) * 0x1B873593) & word)
+    mixed = 4 ^ (((mixed << 13 | mixed >> 19) * 5 + 0xE6546B64) & word)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        mixed = (mixed ^ mixed >> shift) * factor & word
-    return mixed - (mixed >> 31 << 32)
+        mixed = ((mixed ^ mixed >> shift) * factor) & word
+    return mixed - (mixed >> 31 << 32)  # as a signed number
 
 
 @dataclass(frozen=True)
