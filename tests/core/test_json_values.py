@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anabranch.errors import InternalError
@@ -70,6 +70,7 @@ def columns(draw: st.DrawFn) -> pa.Array:
 
 
 @given(columns())
+@example(pa.array([-float("nan")] * 7 + [None]))
 def test_cells_of_every_type_classify_alike_after_json(column: pa.Array) -> None:
     found = split("a", column)
     if found is None:

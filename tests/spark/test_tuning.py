@@ -320,6 +320,8 @@ def test_routes_that_a_filter_finds_reach_the_optimized_plan(spark: SparkSession
     found = branches(f.apply(rows), [r"north\[", r"south\["])
     assert sorted(found[:2]) == [["north[", "south["], ["south[", "north["]]
     assert len(f.report().routes) == 2
+    (told,) = [e for e in f.events() if isinstance(e, RoutesChanged)]
+    assert (told.policy, len(told.routes)) == ("content", 2)
 
 
 PROGRAM = '''

@@ -41,6 +41,7 @@ import pyarrow.compute as pc
 
 from anabranch.model.arrays import Floats
 from anabranch.model.attributes import is_discrete, is_numeric, numbers
+from anabranch.model.floats import canonical
 from anabranch.routing.json_values import from_json, to_json
 
 MOST_CODES = 24
@@ -67,7 +68,7 @@ class ValueSplit:
 
     def encode(self, array: pa.Array) -> Codes:
         """The code of every row."""
-        found = pc.index_in(_without_negative_zero(array), value_set=self._listed(array.type))
+        found = pc.index_in(canonical(array), value_set=self._listed(array.type))
         codes: Codes = pc.fill_null(found, len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes
 
@@ -130,7 +131,7 @@ def split(attribute: str, array: pa.Array) -> Split | None:
     discrete = is_discrete(kind) or pa.types.is_binary(kind)
     if not (discrete or is_numeric(kind)):
         return None
-    counts = pc.value_counts(_without_negative_zero(array.drop_null()))
+    counts = pc.value_counts(canonical(array.drop_null()))
     distinct = len(counts)
     if distinct < 2 and not (distinct == 1 and array.null_count):
         return None
@@ -236,11 +237,6 @@ def _quantiles(values: Floats) -> tuple[float, ...]:
     above = np.unique(np.searchsorted(distinct, np.sort(values)[places], side="right"))
     above = above[above < len(distinct)]
     return tuple((distinct[above - 1] / 2 + distinct[above] / 2).tolist())
-
-
-def _without_negative_zero(array: pa.Array) -> pa.Array:
-    """Zeros are equal, whatever their signs."""
-    return pc.add(array, pa.scalar(0, array.type)) if pa.types.is_floating(array.type) else array
 
 
 def _listing(values: Sequence[Any]) -> str:

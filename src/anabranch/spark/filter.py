@@ -20,7 +20,7 @@ from pyspark.sql.types import BooleanType, DataType
 
 from anabranch.config import OrderingConfig
 from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
-from anabranch.events import Event, PilotDecided
+from anabranch.events import Event
 from anabranch.mesh.plan_search import find
 from anabranch.model.build import gather
 from anabranch.model.predicates import (
@@ -268,10 +268,8 @@ class Filter:
             if kept is not None and kept.fit == fit and self.policy != "fixed":
                 known.resume(kept)
             self._native[stage.members] = known
-        before, why = known.names(), known.why
-        known.decide(df, again=again)
-        if known.why != why:
-            self._ledger.note(PilotDecided(0, self.policy, before, known.names(), known.sample_rows, known.why))
+        for event in known.decide(df, again=again):
+            self._ledger.note(event)
         self._ledger.keep_native(stage.members, known.state())
         return known
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
 from anabranch.errors import DataError, QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.model.floats import canonical
 from anabranch.model.predicates import LookupPredicate
 from anabranch.model.prefixes import PrefixSet
 from anabranch.spark.names import quoted
@@ -44,23 +45,18 @@ class _Table:
     """A set of values of a column's type."""
 
     def __init__(self, values: pa.Array) -> None:
-        self.values = _one_zero(values)
+        self.values = canonical(values)
         # Arrow hashes the set anew at every call, which a large one makes slower than a Python set.
         self._hashed = frozenset(self.values.to_pylist()) if len(values) > REHASHED_VALUES else None
 
     def holds(self, column: pa.Array) -> pa.Array:
-        column = _one_zero(column)
+        column = canonical(column)
         if self._hashed is None:
             return pc.is_in(column, value_set=self.values, skip_nulls=True)
         found = pa.array([value in self._hashed for value in column.to_pylist()], type=pa.bool_())
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(self.values)).as_py():
             found = pc.or_kleene(found, pc.is_nan(column))
         return found
-
-
-def _one_zero(array: pa.Array) -> pa.Array:
-    """Make -0.0 the 0.0 that it equals."""
-    return pc.add(array, pa.scalar(0.0, array.type)) if pa.types.is_floating(array.type) else array
 
 
 def _fitting(name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -61,7 +61,7 @@ class NativeOrder:
         config: OrderingConfig,
         attributes: Mapping[str, DataType],
     ) -> None:
-        self.predicates, self.precedence = predicates, precedence
+        self.predicates, self.precedence, self._name = predicates, precedence, policy
         # How much is profiled is settled here, and Spark draws no orders: of such policies only A-Greedy is left.
         ordering = "agreedy" if policy in (*ROUTING, SourceBasedOrder.name) else policy
         self._policy = make(ordering, len(predicates), config=config, precedence=precedence)
@@ -87,7 +87,7 @@ class NativeOrder:
         """Names of the predicates in the current order."""
         return tuple(self.predicates[i].name for i in self.order)
 
-    def decide(self, df: DataFrame, *, again: bool) -> None:
+    def decide(self, df: DataFrame, *, again: bool) -> Iterator[Event]:
         """Choose an order by a pilot sample, where that pays; until there was one, every input is a new chance.
 
         Later inputs may have other data: with `again`, another pilot is made after a rest.
@@ -98,13 +98,21 @@ class NativeOrder:
             self.why = "fixed as written"
             return
         began = time.monotonic()
+        before, why, reason = self.names(), self.why, None
         found = self._pilot(df)
         if not isinstance(found, str):
             self._adopt(found)
+            look = self._routes.find if self.plan is None else self._routes.learn
+            reason = look(found.attributes, found.drops, found.costs)
             self._piloted = True
             self._rest(time.monotonic() - began)
         elif self._as_written() and not self._piloted:
             self.why = f"as written; {found}"
+        if self.why != why:
+            yield PilotDecided(0, self._name, before, self.names(), self.sample_rows, self.why)
+        if reason is not None:
+            self.why = reason
+            yield self._routes.changed(0, reason)
 
     def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
         """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
@@ -138,7 +146,7 @@ class NativeOrder:
             self._policy.observe(Profile(drops[drops.any(axis=1)], empty, empty, self._costs))
         if self.names() != before:
             self.why = f"profile of {len(rows)} rows of the last micro-batch"
-            yield PilotDecided(int(seen["rows"]), self._policy.name, before, self.names(), len(rows), self.why)
+            yield PilotDecided(int(seen["rows"]), self._name, before, self.names(), len(rows), self.why)
         reason = self._routes.learn(from_json(rows, self.attributes), drops, self._costs) if len(drops) else None
         if reason is not None:
             self.why = reason
@@ -203,8 +211,6 @@ class NativeOrder:
             self.why = f"pilot of {len(found.drops)} rows: {gain:.1f} times cheaper than {before}"
         elif not self._piloted:
             self.why = f"{before}; a pilot of {len(found.drops)} rows promises {gain:.2f} times at best"
-        look = self._routes.find if self.plan is None else self._routes.learn
-        self.why = look(found.attributes, found.drops, found.costs) or self.why
 
     def _rest(self, pilot_seconds: float) -> None:
         self._rests_until = time.monotonic() + pilot_seconds / PILOTS_SHARE
