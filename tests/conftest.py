@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 REAL_DATA = ROOT.parent / "shared" / "data"
 
-# Deadlines measure a busy machine more than our code.
-settings.register_profile("ci", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", settings.get_profile("ci"), max_examples=2000)
+# Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
+# the profile `soak` looks for new ones.
+settings.register_profile(
+    "ci", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile("soak", settings.get_profile("ci"), max_examples=2000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
