@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.benches.filters import SEED
-from anabranch.benches.harness import race
+from anabranch.benches.harness import race, run
 from anabranch.benches.native import best_and_worst, fixed, write_lines
 from anabranch.benches.workloads import Workload, build, independent
 from anabranch.errors import InternalError
@@ -51,3 +51,15 @@ def test_figures_are_written_as_a_list_of_bars_with_five_fields(tmp_path: Path) 
     assert [(each["bar"], each["holds"]) for each in written] == [("more", True), ("less", False), ("beside", True)]
     assert exit_code(bars) == 3
     assert exit_code([bars[0], bars[2]]) == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_quick_run_that_falls_short_says_how_far_it_can_be_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bars.json"
+    for quick, value, code in ((True, 1.07, 3), (False, 1.07, 3), (True, 1.01, 0)):
+        bars = [at_most("ours / best", value, 1.05)]
+        assert run([lambda *_, bars=bars: bars], quick=quick, json_path=path) == code
+        assert ("need the full run" in capsys.readouterr().out) == (quick and code == 3)
+        assert json.loads(path.read_text())[0]["value"] == value

@@ -45,6 +45,8 @@ def run(benches: Sequence[Bench], *, quick: bool, json_path: Path | None = None)
             print(table(found))
             print(f"({time.perf_counter() - began:.0f} s)\n", flush=True)
     print(table(bars))
+    if quick and exit_code(bars):
+        print("\nquick: inputs are small and rounds few; bars of a few percent need the full run")
     if json_path is not None:
         write_json(bars, json_path)
     return exit_code(bars)
