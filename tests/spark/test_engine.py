@@ -452,6 +452,45 @@ def test_many_bounded_rows_take_several_ticks(spark: SparkSession) -> None:
     assert Counter(map(tuple, found.collect())) == Counter(map(tuple, records.drop("before").collect()))
 
 
+def views(spark: SparkSession) -> set[str]:
+    return {each.name for each in spark.catalog.listTables("global_temp")}
+
+
+def test_an_engine_that_rests_leaves_nothing_in_spark_and_goes_on(feed: Feed, spark: SparkSession) -> None:
+    others, relation = views(spark), labels(spark).persist()
+    relation.count()
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    engine.relation("r", relation)
+    texts = {"busy": BUSY, "small": SMALL, "named": "Select Istream(s.a, r.label) From s [Now], r Where s.k = r.k"}
+    queries = {name: engine.query(text, name) for name, text in texts.items()}
+    for second in (1, 3):
+        for query in queries.values():
+            query.start()
+        feed.add((second, 0, second), (second + 1, 1, 7))
+        settled(*queries.values())
+        assert views(spark) > others
+        engine.stop()
+        assert views(spark) == others
+    oracle = feed.oracle()
+    for name, text in texts.items():
+        assert answered(queries[name].to_dataframe()) == wanted(oracle, text, 4)
+    engine.drop("named")
+    assert relation.storageLevel.useMemory, "it is the user's"
+    relation.unpersist()
+
+
+def test_bounded_runs_and_refused_queries_leave_nothing_in_spark(spark: SparkSession) -> None:
+    others = views(spark)
+    engine = ab.Engine(spark)
+    engine.stream("s", table(spark, "k long, a long", [(1, 0, 3), (2, 1, 4)]), timestamp="ts", sequence="seq")
+    engine.query(BUSY, "busy")
+    with pytest.raises(QueryError):
+        engine.query("Select Istream(k, parse_url(a, k, a, k)) From s [Rows 2] Where k = 1", "wrong")
+    engine.run_batch()
+    assert views(spark) == others
+
+
 # -- sinks, restarts, queries over queries
 
 FILES = ("parquet", "json", "csv")

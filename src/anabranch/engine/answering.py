@@ -52,6 +52,8 @@ class Answering:
         self._database = self._session.conf.get("spark.sql.globalTempDatabase")
         self._owner = uuid.uuid4().hex[:12]
         self._programs: dict[str, Program] = {}
+        self._batches: set[str] = set()
+        self._rested: set[str] = set()
         self._nothing: dict[str, DataFrame] = {}
         self._summaries: dict[str, StructType] = {}
         self.functions = Functions(self._session)
@@ -64,8 +66,8 @@ class Answering:
         """
         owner = f"anabranch_{self._owner}_{query.name}"
         compiler = Compiler(self._session, owner, self._grid, self._order, self._without_rows, summing)
-        program = compiler.compile(query.query)
-        self._programs[query.name] = program
+        self.forget(query.name)
+        program = self._programs[query.name] = compiler.compile(query.query)
         for each in (each for each in program.inputs if each.name in program.summaries):
             self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
         self.titles.update({(query.name, stage.number): stage.title for stage in program.stages})
@@ -79,7 +81,13 @@ class Answering:
         """A query is gone."""
         program = self._programs.pop(name, None)
         if program is not None:
-            unbind(self._session, [*program.inputs, *program.steps])
+            unbind(self._session, program.views)
+
+    def rest(self) -> None:
+        """Nothing is answered for now: let go of the views. The next tick binds them again."""
+        unbind(self._session, [*self._batches, *(view for each in self._programs.values() for view in each.views)])
+        self._batches.clear()
+        self._rested = set(self._programs)
 
     def written(
         self,
@@ -114,7 +122,7 @@ class Answering:
 
         last = program.steps[-1] if program.steps else None
         fused = isinstance(last, CellStep) and last.stage.number == program.answer.stage
-        self._bind(program, rows)
+        self._bind(query.name, rows)
         begins = state.position == state.since
         for step in program.steps[:-1] if fused else program.steps:
             bind(self._step(query.name, step, cells, begins), step.view)
@@ -126,7 +134,7 @@ class Answering:
     def direct(self, query: ContinuousQuery, rows: DataFrame, *, begins: bool) -> DataFrame:
         """What a query without state answers to rows of its stream, with their `_time`."""
         program = self._programs[query.name]
-        self._bind(program, lambda _: rows)
+        self._bind(query.name, lambda _: rows)
         for step in program.steps:
             bind(self._step(query.name, step, None, begins), step.view)
         return select(self._session, _told(query, program), begins)
@@ -135,6 +143,7 @@ class Answering:
         """What a text makes of a batch, for which it says `BATCH`; under a name, one batch after the other."""
         view = f"{self._database}.`anabranch_{self._owner}_{name.replace('.', '_')}`"
         bind(batch, view)
+        self._batches.add(view)
         return select(self._session, text.replace(BATCH, view))
 
     def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
@@ -169,10 +178,13 @@ class Answering:
         found += [self.stored(name, part).where(_between(start, end))] if part else []
         return reduce(DataFrame.union, found)
 
-    def _bind(self, program: Program, rows: Callable[[Input], DataFrame]) -> None:
-        for each in program.inputs:
-            if each.kind != "table":  # which stands for its relation since the query was compiled
+    def _bind(self, name: str, rows: Callable[[Input], DataFrame]) -> None:
+        for each in self._programs[name].inputs:
+            if each.kind != "table":
                 bind(rows(each), each.view)
+            elif name in self._rested:  # else it stands for its relation since the query was compiled
+                bind(self._without_rows(each), each.view)
+        self._rested.discard(name)
 
     def _step(
         self, name: str, step: CellStep | FilterStep, cells: Callable[[CellStep], CellTask] | None, begins: bool

@@ -316,19 +316,10 @@ class Engine:
                 )
         if self._manifest.tick:
             raise QueryError("this checkpoint holds a run already", hint="use a new folder for each run")
-        for query in registry.queries.values():
-            query.status = "running"
-        offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
-        self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
-        for offer in offers:
-            if offer.error is not None:
-                raise offer.error
-        for until in self._runner.cuts(self._manifest):
-            self._manifest = self._runner.run(self._manifest, [], {}, until=until)
-        for query in registry.queries.values():
-            if query.error is not None:
-                raise query.error
-            query.status = "ended"
+        try:
+            self._run_to_the_end()
+        finally:
+            self._answering.rest()
         return {name: query.to_dataframe() for name, query in registry.queries.items()}
 
     def stop(self) -> None:
@@ -337,6 +328,7 @@ class Engine:
             if query.status in ("running", "paused"):
                 query.status = "stopped"
         self._loop.stop()
+        self._answering.rest()
         self._lock.release()
 
     def late(self, stream: str) -> DataFrame:
@@ -358,6 +350,22 @@ class Engine:
         query.error = None
         self._set_status(query, "running")
         self._loop.start([self._registry.streams[name] for name in outer])
+
+    def _run_to_the_end(self) -> None:
+        registry = self._registry
+        for query in registry.queries.values():
+            query.status = "running"
+        offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
+        self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
+        for offer in offers:
+            if offer.error is not None:
+                raise offer.error
+        for until in self._runner.cuts(self._manifest):
+            self._manifest = self._runner.run(self._manifest, [], {}, until=until)
+        for query in registry.queries.values():
+            if query.error is not None:
+                raise query.error
+            query.status = "ended"
 
     def _take_over(self) -> None:
         """From here on nobody else touches the checkpoint."""

@@ -7,7 +7,7 @@ short tick's time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -116,6 +116,11 @@ class Program:
     summaries: dict[str, str]
 
     @property
+    def views(self) -> list[str]:
+        """All views that are bound for it."""
+        return [each.view for each in (*self.inputs, *self.steps)]
+
+    @property
     def stages(self) -> list[Stage]:
         """The stages."""
         return [step.stage for step in self.steps if isinstance(step, CellStep)]
@@ -166,8 +171,13 @@ class Compiler:
 
     def compile(self, query: Query) -> Program:
         """The program of a query."""
-        answer = read(query, self)
-        unbind(self._session, list(self._batches.values()))
+        try:
+            answer = read(query, self)
+        except BaseException:
+            unbind(self._session, [each.view for each in (*self._inputs.values(), *self._steps)])
+            raise
+        finally:
+            unbind(self._session, [each.view for each in self._batches.values()])
         reads = {name: sorted(columns) for name, columns in self._reads.items()}
         return Program(tuple(self._inputs.values()), tuple(self._steps), answer, self._held, reads, self._summaries)
 
@@ -330,10 +340,11 @@ def bind(df: DataFrame, view: str) -> None:
     df.createOrReplaceGlobalTempView(_bare(view))
 
 
-def unbind(session: SparkSession, bound: Sequence[Input | CellStep | FilterStep]) -> None:
-    """Remove views."""
-    for each in bound:
-        session.catalog.dropGlobalTempView(_bare(each.view))
+def unbind(session: SparkSession, views: Iterable[str]) -> None:
+    """Let go of views, which keep the plans of what they stand for."""
+    catalog = session._jsparkSession.sessionState().catalog()  # the public one unpersists what a view stands for
+    for view in views:
+        catalog.dropGlobalTempView(_bare(view))
 
 
 def _bare(view: str) -> str:
