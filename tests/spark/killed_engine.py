@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anabranch as ab
 
+SHORT_LIVES = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # or compiled code has little room
 SCHEMA = "seq long, ts timestamp, k long, a long"
 QUERIES = {
     "joined": "Select l.k, l.a, r.a As b From lefts [Range 5 Seconds] As l, rights [Rows 20] As r Where l.k = r.k",
@@ -23,7 +24,7 @@ QUERIES = {
 
 
 def started(folder: Path, checkpoint: Path) -> ab.Engine:
-    spark = ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    spark = ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": SHORT_LIVES})
     engine = ab.Engine(spark, checkpoint)
     for name in ("lefts", "rights"):
         source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
