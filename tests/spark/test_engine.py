@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import socketserver
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from pyspark.sql import DataFrame
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
-from anabranch.engine import merging, ticks
+from anabranch.engine import merging, store, ticks
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.spark.grid import CELL, Grid
 from anabranch.spark.session import LOCAL_FILES, LOG_FILES
@@ -489,6 +490,75 @@ def test_bounded_runs_and_refused_queries_leave_nothing_in_spark(spark: SparkSes
         engine.query("Select Istream(k, parse_url(a, k, a, k)) From s [Rows 2] Where k = 1", "wrong")
     engine.run_batch()
     assert views(spark) == others
+
+
+# -- answers that are kept for a while
+
+
+KEPT = {
+    "busy": BUSY,
+    "small": SMALL,
+    "ends": "Select Dstream(k, a) From s [Range 2 Seconds]",
+}
+
+
+def keeping(feed: Feed, folder: Path) -> ab.Engine:
+    engine = ab.Engine(feed.spark, folder / "state")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    for name, text in KEPT.items():
+        sink = {"sink": "parquet", "path": str(folder / name)} if name == "ends" else {}
+        engine.query(text, name).start(**sink, keep="2 seconds")
+    return engine
+
+
+def contents(changes: Counter[Row]) -> Counter[Row]:
+    """The rows that are there after some changes."""
+    found = Counter[Row]()
+    for (*row, _, sign), n in changes.items():
+        found[tuple(row)] += sign * n
+    return +found
+
+
+def test_answers_that_are_kept_for_a_while_go_and_relations_stay_right(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "FILED_TOGETHER", 2)
+    engine, blocks, last = keeping(feed, tmp_path), tmp_path / "state" / "answers" / "busy", 9
+    for second in range(last + 1):
+        feed.add((second, second % 3, second % 5), (second, 2, 4))
+        settled(*engine.queries.values())
+        if second == 4:
+            shutil.copytree(blocks / "0000000000", tmp_path / "old")
+            engine.stop()
+            engine = keeping(feed, tmp_path)
+    oracle = feed.oracle()
+    full = {name: wanted(oracle, text, last if name != "small" else 1000) for name, text in KEPT.items()}
+    kept = {name: answered(query.to_dataframe()) for name, query in engine.queries.items()}
+    for name in ("small", "ends"):
+        lately = Counter({row: n for row, n in full[name].items() if row[-2] >= BEGIN + (last - 2) * SECOND})
+        assert lately <= kept[name] < full[name]
+    assert contents(kept["busy"]) == contents(full["busy"])
+    assert kept["busy"].total() < full["busy"].total()
+    assert Counter(map(tuple, engine.queries["busy"].current().collect())) == contents(full["busy"])
+    given = feed.spark.read.parquet(str(tmp_path / "ends")).drop("tick")
+    assert answered(given) == full["ends"], "the sink has had all of it"
+    engine.stop()
+    shutil.copytree(tmp_path / "old", blocks / "0000000000")  # as if the run had ended before this was deleted
+    engine = keeping(feed, tmp_path)
+    assert answered(engine.queries["busy"].to_dataframe()) == kept["busy"]
+    engine.stop()
+
+
+def test_late_rows_are_told_where_answers_have_nested_columns(feed: Feed, spark: SparkSession) -> None:
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    query = engine.query("Select named_struct('x', a, 'y', k) As both, a From s", "nested").start()
+    for second in (10, 5, 11):
+        feed.add((second, 1, second))
+        settled(query)
+    assert [row.a for row in engine.late("s").collect()] == [5]
+    assert sorted(row.a for row in query.to_dataframe().collect()) == [10, 11]
+    engine.stop()
 
 
 # -- sinks, restarts, queries over queries

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import anabranch as ab
-from anabranch.engine.store import tick_of
+from anabranch.engine.store import ANSWERS, tick_of
 from anabranch.errors import InternalError
 
 SCHEMA = "seq long, ts timestamp, k long, a long, note string"
@@ -98,7 +98,7 @@ def _answered(state: Path) -> int:
 def _answer(state: Path) -> pa.Table:
     """What has been answered, in some order that depends on the rows alone."""
     last = _manifest(state)["tick"]
-    files = [path for path in (state / "answers" / "q").glob("*.parquet") if tick_of(path) <= last]
+    files = [path for path in (state / ANSWERS / "q").glob("*/*.parquet") if tick_of(path) <= last]
     rows = pa.concat_tables(pq.read_table(path) for path in files)
     return rows.sort_by([(name, "ascending") for name in rows.column_names])
 

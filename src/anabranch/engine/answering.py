@@ -18,11 +18,12 @@ from anabranch.engine.functions import Functions
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import OP, TS, WRITTEN_ROW, AnswerTask, ShelveTask
+from anabranch.engine.store import OP, TS, WRITTEN_ROW, AnswerTask, ShelveTask, filed
 from anabranch.model.continuous import scans
 from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask, Reports
-from anabranch.spark.grid import CELL, Grid, listed, quoted
+from anabranch.spark.grid import CELL, Grid, listed
+from anabranch.spark.names import quoted
 from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
 from anabranch.spark.schemas import empty_frame
 from anabranch.spark.session import own_session
@@ -100,7 +101,7 @@ class Answering:
         """What a query answers in a tick, written by the tasks that find it; the rows say where."""
         program, state = self._programs[query.name], manifest.queries[query.name]
         told = tuple(zip(query.query.plan.columns, query.query.output, strict=True))
-        task = AnswerTask(query.name, str(self._folder), prefix, told, not query.query.is_stream)
+        task = AnswerTask(query.name, str(self._folder), filed(prefix), told, not query.query.is_stream)
         tick = Tick(state.position, until)
 
         def rows(each: Input) -> DataFrame:

@@ -1,20 +1,44 @@
-"""What queries have answered: files in the checkpoint, and from there to sinks."""
+"""What queries have answered: files in the checkpoint, and from there to sinks.
+
+The answers of a hundred ticks lie in a folder of their own, a *block*. A query that keeps its answer for a while only
+lets go of whole blocks, once all of their rows are older and were delivered. Those of a stream are deleted. The changes
+of a relation are first folded into one: the rows that are there after them, as if they had all come then.
+"""
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from anabranch.cells.base import EVER
+from anabranch.engine.failures import plain
+from anabranch.engine.footers import Answered
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.query import ContinuousQuery, there
 from anabranch.engine.sinks import Delivery, Memory
-from anabranch.engine.store import UNCONFIRMED, tick_of, write_text
+from anabranch.engine.store import (
+    ANSWERS,
+    OP,
+    TS,
+    UNCONFIRMED,
+    block_name,
+    block_of,
+    last_tick,
+    tick_of,
+    write_text,
+)
+from anabranch.spark.names import quoted
 from anabranch.spark.schemas import empty_frame
+
+FOLDED = "folded"
+log = logging.getLogger("anabranch")
 
 
 class Answers:
@@ -49,9 +73,7 @@ class Answers:
         """Give the sink what it has not had yet; a sink that fails stops its query alone."""
         if query.sink is None or isinstance(query.sink, Memory) or query.status == "failed":
             return
-        marker = self._folder / "delivered" / query.name
-        done = int(marker.read_text()) if marker.exists() else 0
-        files, schema = self._files(query.name, tick, done + 1), self._schemas[query.name]
+        files, schema = self._files(query.name, tick, self._delivered(query, tick) + 1), self._schemas[query.name]
         for each in sorted({tick_of(path) for path in files}):
             some = [path for path in files if tick_of(path) == each]
             try:
@@ -59,7 +81,56 @@ class Answers:
             except Exception as error:
                 query.error, query.status = error, "failed"
                 return
-            write_text(marker, str(each))
+            write_text(self._marker(query), str(each))
+
+    def let_go(self, query: ContinuousQuery, position: int, tick: int) -> None:
+        """Forget blocks that are older than the query keeps its answer; it has said all about the time before."""
+        if query.keep is None or tick != last_tick(block_of(tick)):
+            return
+        folder, delivered = self._folder / ANSWERS / query.name, self._delivered(query, tick)
+        old = []
+        for block in sorted(int(path.name) for path in folder.glob("[0-9]*")):
+            if last_tick(block) > delivered or self._latest(folder / block_name(block)) >= position - query.keep:
+                break
+            old.append(block)
+        try:
+            if old and not query.query.is_stream:
+                self._fold(query, last_tick(old[-1]))
+        except Exception as error:
+            log.warning("what query %s has answered is kept longer than it should be: %s", query.name, plain(error))
+            return
+        for block in old:
+            shutil.rmtree(folder / block_name(block))
+
+    def _fold(self, query: ContinuousQuery, tick: int) -> None:
+        """Write down the rows that are there after a tick; from then on it counts, and nothing before it."""
+        earlier = self._folded(query.name)
+        if earlier is not None and tick_of(earlier) >= tick:
+            return  # the blocks are what an interrupted run has left
+        rows = there(self.read(query.name, tick), query.query.output, F.max(TS).alias(TS)).withColumn(OP, F.lit("+"))
+        made = self._folder / ANSWERS / query.name / FOLDED / f"{tick:012d}-all.parquet"
+        beside = made.with_suffix(UNCONFIRMED)
+        rows.select(*map(quoted, self._schemas[query.name].names)).write.mode("overwrite").parquet(str(beside))
+        beside.rename(made)
+        if earlier is not None:
+            shutil.rmtree(earlier)
+
+    def _latest(self, block: Path) -> int:
+        last = Answered.of(sorted(block.glob("*.parquet"))).last
+        return EVER if last is None else last
+
+    def _folded(self, name: str) -> Path | None:
+        """What counts instead of all answers up to its tick."""
+        return max((self._folder / ANSWERS / name / FOLDED).glob("*.parquet"), default=None)
+
+    def _marker(self, query: ContinuousQuery) -> Path:
+        return self._folder / "delivered" / query.name
+
+    def _delivered(self, query: ContinuousQuery, tick: int) -> int:
+        """The last tick that the sink has had."""
+        if query.sink is None or isinstance(query.sink, Memory):
+            return tick
+        return int(self._marker(query).read_text()) if self._marker(query).exists() else 0
 
     def clear(self, name: str, *kinds: str) -> None:
         """Delete what something has left that is gone."""
@@ -74,7 +145,7 @@ class Answers:
             for path in (self._folder / kind).rglob("*.*"):
                 if path.is_file() and str(path.relative_to(self._folder)) not in named:
                     path.unlink()
-        for path in (self._folder / "answers").glob("*/*.*"):
+        for path in (self._folder / ANSWERS).glob("*/*/*-*"):
             if path.suffix == UNCONFIRMED or tick_of(path) > manifest.tick:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         for kind in ("late", "unusable"):
@@ -82,10 +153,16 @@ class Answers:
                 path.unlink()
 
     def _files(self, name: str, last: int, first: int = 0) -> list[Path]:
-        folder = self._folder / "answers" / name
-        return sorted(path for path in folder.glob("*.parquet") if first <= tick_of(path) <= last)
+        folder, folded = self._folder / ANSWERS / name, self._folded(name)
+        there = [] if folded is None or tick_of(folded) < first else [folded]
+        first = max(first, tick_of(folded) + 1) if folded else first
+        for block in range(block_of(first), block_of(last) + 1):
+            files = sorted(folder.glob(f"{block_name(block)}/*.parquet"))
+            there += [path for path in files if first <= tick_of(path) <= last]
+        return there
 
     def _frame(self, schema: StructType, files: Sequence[Path]) -> DataFrame:
         if not files:
             return empty_frame(self._spark, schema)
         return self._spark.read.schema(schema).parquet(*map(str, files))
+

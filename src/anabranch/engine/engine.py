@@ -418,6 +418,7 @@ class Engine:
         self._loop.committed()
         for query in list(self._registry.queries.values()):
             self._answers.deliver(query, manifest.tick)
+            self._answers.let_go(query, manifest.queries[query.name].position, manifest.tick)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot go on: queries that read it stand still, others do not notice."""

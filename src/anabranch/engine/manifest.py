@@ -17,7 +17,7 @@ from anabranch.engine.store import write_text
 from anabranch.errors import QueryError
 from anabranch.spark.summaries import stream_of
 
-VERSION = 4
+VERSION = 5
 KEPT_MANIFESTS = 2
 _NAME = "manifest-{:012d}.json"
 

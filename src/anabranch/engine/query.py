@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.cql.rendering import render
+from anabranch.engine.durations import duration
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.engine.store import OP
 from anabranch.errors import QueryError
 from anabranch.model.continuous import Query
 from anabranch.spark.filter import Filter
+from anabranch.spark.names import quoted
 from anabranch.spark.summaries import stream_of
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ class ContinuousQuery:
         self._engine = engine
         self.query = query
         self.sink: Sink | None = None
+        self.keep: int | None = None  # for how long its answer stays after it was delivered
         self.status = "registered"
         self.direct = False  # needs no state: rows are answered as they come
         self.needs: dict[str, int] = {}  # how long it needs rows of its streams, or of summaries, after their time
@@ -47,7 +52,9 @@ class ContinuousQuery:
         """As it was written."""
         return self.query.text
 
-    def start(self, sink: object = "memory", **options: object) -> ContinuousQuery:
+    def start(
+        self, sink: object = "memory", *, keep: str | timedelta | None = None, **options: object
+    ) -> ContinuousQuery:
         """Run on the streams as they come.
 
         Parameters
@@ -55,15 +62,18 @@ class ContinuousQuery:
         sink
             `memory` keeps the answer for `to_dataframe`, `console` prints it, `parquet`, `json` or `csv` writes files
             (with `path=...`), and a function is called with the DataFrame of each tick and the tick's number.
+        keep
+            For how long what the sink has had stays readable here, too; for ever if not given. What is older goes, not
+            at once, but in the end: the rows of a stream, and those changes of a relation that later ones have undone.
         """
-        if self.sink is None or sink != "memory":
-            self.use_sink(sink, **options)
+        if self.sink is None or sink != "memory" or keep is not None:
+            self.use_sink(sink, keep=keep, **options)
         self._engine._start(self)
         return self
 
-    def use_sink(self, sink: object, **options: object) -> None:
+    def use_sink(self, sink: object, *, keep: str | timedelta | None = None, **options: object) -> None:
         """Say where the answer goes, before it starts."""
-        self.sink = sink_of(sink, options)
+        self.sink, self.keep = sink_of(sink, options), None if keep is None else duration(keep, "keep")
 
     def pause(self) -> None:
         """Stand still; rows of its streams are kept meanwhile."""
@@ -94,10 +104,7 @@ class ContinuousQuery:
                 f"the answer of {self.name} is a stream, which has no current state",
                 hint="leave out Istream, Dstream and Rstream",
             )
-        counted = self.to_dataframe().groupBy(*self.query.output)
-        weight = F.sum(F.when(F.col(OP) == "+", 1).otherwise(-1))
-        there = counted.agg(weight.alias("_n")).where("_n > 0")
-        return there.withColumn("_n", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int")))).drop("_n")
+        return there(self.to_dataframe(), self.query.output)
 
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""
@@ -114,3 +121,10 @@ class ContinuousQuery:
 
     def __repr__(self) -> str:
         return f"<query {self.name}: {self.status}>"
+
+
+def there(changes: DataFrame, columns: Sequence[str], *about: Column) -> DataFrame:
+    """The rows that are there after some changes, with more that is known about each."""
+    weight = F.sum(F.when(F.col(OP) == "+", 1).otherwise(-1))
+    counted = changes.groupBy(*map(quoted, columns)).agg(weight.alias("_n"), *about).where("_n > 0")
+    return counted.withColumn("_n", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int")))).drop("_n")

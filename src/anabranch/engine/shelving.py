@@ -25,7 +25,7 @@ from anabranch.engine.store import (
     now,
     prefix_of,
 )
-from anabranch.spark.grid import quoted
+from anabranch.spark.names import quoted
 from anabranch.spark.summaries import BATCH
 
 

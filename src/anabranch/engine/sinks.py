@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from anabranch.engine.store import parts
 from anabranch.errors import QueryError, suggest
 
 FORMATS = ("parquet", "json", "csv")
@@ -82,7 +83,7 @@ class Files:
         shutil.rmtree(beside, ignore_errors=True)
         if self._kind == "parquet":
             beside.mkdir(parents=True)
-            for file in (part for written in given.files for part in _parts(written)):
+            for file in (part for written in given.files for part in parts(written)):
                 _linked(file, beside / file.name)
         else:
             given.answer.write.format(self._kind).option("header", True).save(str(beside))
@@ -105,11 +106,6 @@ def sink_of(given: object, options: Mapping[str, object]) -> Sink:
     if hasattr(given, "deliver"):
         return given
     raise QueryError(f"unknown sink {given!r}", hint=suggest(str(given), ["memory", "console", *FORMATS], "sinks"))
-
-
-def _parts(file: Path) -> list[Path]:
-    """A file, or the files in a folder that Spark has written."""
-    return sorted(file.glob("part-*")) if file.is_dir() else [file]
 
 
 def _linked(source: Path, target: Path) -> None:

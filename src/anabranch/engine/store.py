@@ -35,6 +35,9 @@ ASIDE = "aside"
 """The kind of rows that are only counted: those that have to be put aside."""
 SEEN = "seen"
 """The kind of rows that a summary stands for: how many, from when to when."""
+ANSWERS = "answers"
+FILED_TOGETHER = 100
+"""Ticks whose answers lie in one folder: to find those of the last one, nobody has to look through all."""
 GROUP_ROWS = 131_072
 SAMPLED_ROWS = 4096
 WRITTEN_ROW = from_arrow_schema(WRITTEN)
@@ -163,7 +166,7 @@ class AnswerTask:
     folder
         Of the checkpoint.
     prefix
-        Of file names: tick and attempt.
+        Of file names: block, tick and attempt.
     told
         The columns of a stage's result, each with its name in the answer.
     changes
@@ -181,7 +184,7 @@ class AnswerTask:
         file = None
         for batch in batches:
             if batch.num_rows:
-                file = file or _File(self.folder, "answers", self.name, self.prefix)
+                file = file or _File(self.folder, ANSWERS, self.name, self.prefix)
                 file.write(pa.Table.from_batches([self._answer(batch)]))
         if file is not None:
             yield pa.RecordBatch.from_pylist([file.close()], WRITTEN)
@@ -298,6 +301,35 @@ def prefix_of(tick: int, attempt: str) -> str:
 def tick_of(path: Path) -> int:
     """The tick in which a file was written."""
     return int(path.name.split("-", 1)[0])
+
+
+def block_of(tick: int) -> int:
+    """The block that the answers of a tick belong to."""
+    return tick // FILED_TOGETHER
+
+
+def last_tick(block: int) -> int:
+    """The last tick whose answers belong to a block."""
+    return (block + 1) * FILED_TOGETHER - 1
+
+
+def block_name(block: int) -> str:
+    """The folder of a block."""
+    return f"{block:010d}"
+
+
+def filed(prefix: str) -> str:
+    """Where the answers of an attempt lie among those of a query.
+
+    >>> filed(prefix_of(1234, "abc"))
+    '0000000012/000000001234-abc'
+    """
+    return f"{block_name(block_of(tick_of(Path(prefix))))}/{prefix}"
+
+
+def parts(file: Path) -> list[Path]:
+    """A file, or the files in a folder that Spark has written."""
+    return sorted(file.glob("part-*")) if file.is_dir() else [file]
 
 
 def now() -> int:

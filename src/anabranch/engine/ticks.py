@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.answering import Answering
 from anabranch.engine.failures import concerns_all, plain
+from anabranch.engine.footers import Answered
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.intake import Intake
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
@@ -29,7 +29,7 @@ from anabranch.engine.merging import worth_merging
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.shelving import latest_of, time_of
-from anabranch.engine.store import TS, confirm, prefix_of
+from anabranch.engine.store import ANSWERS, confirm, filed, prefix_of
 from anabranch.model.continuous import scans
 from anabranch.spark.cell_task import Reports, ReportsParam
 from anabranch.spark.summaries import stream_of
@@ -56,31 +56,6 @@ class Advance:
 
     query: ContinuousQuery
     until: int
-
-
-@dataclass(frozen=True)
-class Answered:
-    """What the footers of answers say: how many rows there are, how many have no time, and the first and last time."""
-
-    rows: int
-    nulls: int
-    first: int | None
-    last: int | None
-
-    @classmethod
-    def of(cls, files: Sequence[Path]) -> Answered:
-        """Read the footers of some files; another job over the rows themselves would cost a quarter of the batch."""
-        rows = nulls = 0
-        times: list[int] = []
-        for file in files:
-            about = pq.read_metadata(file)
-            rows += about.num_rows
-            place = about.schema.to_arrow_schema().get_field_index(TS)
-            for group in range(about.num_row_groups):
-                found = about.row_group(group).column(place).statistics
-                nulls += found.null_count
-                times += [found.min_raw, found.max_raw] if found.has_min_max else []
-        return cls(rows, nulls, min(times, default=None), max(times, default=None))
 
 
 class TickRunner:
@@ -254,7 +229,7 @@ class TickRunner:
             name = offer.stream.name
             reading = [query for query in readers if scans(query.query.plan, "stream") == [name]]
             told = [query for query in reading if query.name in took]
-            answered = _together([Answered.of(self._parts(query, prefix)) for query in told])
+            answered = _together([Answered.of([self._answer_folder(query, prefix)]) for query in told])
             in_time = self._in_time(offer.stream, answered)
             if in_time and len(told) == len(reading):
                 # Time ends with the last row of a bounded stream, also if no query answers it.
@@ -284,21 +259,18 @@ class TickRunner:
             shutil.rmtree(folder, ignore_errors=True)
             self._failed(query, error)
             return False
-        state.rows += Answered.of(self._parts(query, prefix)).rows
+        state.rows += Answered.of([self._answer_folder(query, prefix)]).rows
         state.tick = manifest.tick
         return True
 
     def _discard(self, manifest: Manifest, query: ContinuousQuery, prefix: str) -> None:
         state = manifest.queries[query.name]
-        state.rows -= Answered.of(self._parts(query, prefix)).rows
+        state.rows -= Answered.of([self._answer_folder(query, prefix)]).rows
         state.tick = manifest.tick - 1
         shutil.rmtree(self._answer_folder(query, prefix))
 
     def _answer_folder(self, query: ContinuousQuery, prefix: str) -> Path:
-        return self._folder / "answers" / query.name / f"{prefix}.parquet"
-
-    def _parts(self, query: ContinuousQuery, prefix: str) -> list[Path]:
-        return sorted(self._answer_folder(query, prefix).glob("part-*"))
+        return self._folder / ANSWERS / query.name / f"{filed(prefix)}.parquet"
 
     def _in_time(self, stream: StreamInput, answered: Answered) -> bool:
         if answered.first is None or answered.last is None:

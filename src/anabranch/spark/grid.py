@@ -13,6 +13,7 @@ from itertools import count, product
 import pyarrow as pa
 
 from anabranch.planning.stages import Feed
+from anabranch.spark.names import quoted
 
 CELL = "_cell"
 
@@ -86,15 +87,6 @@ def code(columns: Sequence[str], schema: pa.Schema) -> str:
             value = f"CASE WHEN {value} = 0 THEN 0D ELSE {value} END"
         parts += [value, f"{quoted(name)} IS NULL"]
     return f"xxhash64({', '.join(parts)})"
-
-
-def quoted(name: str) -> str:
-    """A name in SQL.
-
-    >>> quoted("a b")
-    '`a b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
 
 
 def listed(items: Mapping[str, str]) -> str:
