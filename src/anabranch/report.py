@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+NOT_RUN = "not run yet"
+
+
 @dataclass(frozen=True)
 class PredicateReport:
     """One predicate's line.
@@ -129,7 +132,7 @@ class FilterReport:
             for p in sorted(self.predicates, key=lambda p: p.place)
         ]
         routes = ["", *(f"route {n}: {r}" for n, r in enumerate(self.routes, 1))] if len(self.routes) > 1 else []
-        return "\n".join([*_table(titles, lines), *routes, "", self._summary()])
+        return "\n".join([*_table(titles, lines), *routes, "", self._summary(), *self._missing()])
 
     def _summary(self) -> str:
         parts = [f"policy {self.policy}", f"{self.rows:,} rows", f"{self.evaluations:,} evaluations"]
@@ -139,6 +142,11 @@ class FilterReport:
         if self.seconds_saved is not None:
             parts.append(f"{self.seconds_saved:.2f} s of predicate time saved")
         return ", ".join(parts)
+
+    def _missing(self) -> list[str]:
+        if all(p.basis != NOT_RUN for p in self.predicates):
+            return []
+        return ["no task has finished: rows that show(), take() or limit() stop early at are not counted"]
 
 
 def _table(titles: Sequence[str], lines: Sequence[Sequence[Any]]) -> list[str]:

@@ -35,6 +35,70 @@ def always(*values: Any) -> bool:
 # What the driver refuses, before any job
 
 REFUSED: dict[str, tuple[Filtered, str]] = {
+    "more parameters than columns": (
+        lambda df: ab.where(df, ab.predicate(lambda a, b: a == b, "a", name="p")),
+        (
+            "predicate 'p' cannot be called with 1 columns: missing a required argument: 'b'\n"
+            "  hint: name one column for each parameter: ab.predicate(function, 'first', 'second')"
+        ),
+    ),
+    "a test that is no function": (
+        lambda df: ab.where(df, ab.predicate(always, "a", returns="double", test=0.7, name="p")),  # type: ignore[arg-type]
+        "predicate 'p' has test=0.7, which is no function\n  hint: e.g. test=lambda value: value > 0.5",
+    ),
+    "a kept column without a name": (
+        lambda df: ab.where(df, ab.predicate(always, "a", keep=3, name="p")),  # type: ignore[arg-type]
+        "predicate 'p' has keep=3\n  hint: keep is the name of the column to carry on",
+    ),
+    "a limit that is no number": (
+        lambda df: ab.where(df, ab.predicate(always, "a", time_limit="2", name="p")),  # type: ignore[arg-type]
+        "predicate 'p' has a time limit of '2' s\n  hint: use a positive number of seconds",
+    ),
+    "a type that functions do not return": (
+        lambda df: ab.where(df, ab.predicate(always, "a", returns="varchar(3)", test=bool, name="p")),
+        (
+            "predicate 'p' returns 'varchar(3)', which Python functions cannot return\n"
+            '  hint: use a type such as "string", "double" or "array<string>"'
+        ),
+    ),
+    "an expression with options of functions": (
+        lambda df: ab.where(df, ab.predicate(F.col("a") > 3, keep="k")),
+        (
+            "a column expression takes no keep: it is left to Spark\n"
+            "  hint: only name, kind, strict and pinned; compute values with withColumn, or in a Python function"
+        ),
+    ),
+    "two kept columns of one name": (
+        lambda df: ab.where(df, *(ab.predicate(always, "a", keep=keep, name=keep) for keep in ("k", "K"))),
+        "two predicates have the kept column 'k'\n  hint: give each its own name=...",
+    ),
+    "no policy": (
+        lambda df: ab.where(df, F.col("a") > 3, policy=None),  # type: ignore[arg-type]
+        "unknown policy None\n  hint: ",
+    ),
+    "a config of another kind": (
+        lambda df: ab.where(df, F.col("a") > 3, config={"window_tuples": 3}),
+        "config is a dict\n  hint: use ab.OrderingConfig(...)",
+    ),
+    "no DataFrame": (
+        lambda df: ab.where(df.limit(1).toPandas(), F.col("a") > 3),  # type: ignore[arg-type]
+        "a filter needs a DataFrame of Spark, not DataFrame\n  hint: spark.createDataFrame",
+    ),
+    "numbers that no column holds": (
+        lambda df: ab.where(df, ab.lookup("a", [2**70])),
+        "the values of 'lookup(a)' are not a set of one type: ",
+    ),
+    "values that cannot be looked up": (
+        lambda df: ab.where(df, ab.lookup("list", [[1]])),
+        "'lookup(list)' looks up values of type list<item: int64>\n  hint: join with such a table instead",
+    ),
+    "a collation": (
+        lambda df: ab.where(df.selectExpr("text collate UTF8_LCASE as t"), ab.lookup("t", ["a"])),
+        (
+            "'lookup(t)' looks up values with the collation UTF8_LCASE\n"
+            "  hint: a look-up compares the very letters: cast the column to string, or join instead"
+        ),
+    ),
     "unknown column of a function": (
         lambda df: ab.where(df, ab.predicate(always, "txt", name="even")),
         (
@@ -422,6 +486,8 @@ def test_results_of_joins_and_aggregates(rows: DataFrame, bag: Bag) -> None:
 def test_connect_sessions_are_refused_by_name(rows: DataFrame) -> None:
     class Remote:
         """As a DataFrame of Spark Connect: without the classic one's Java object."""
+
+        sparkSession = None  # noqa: N815 - its name
 
     with pytest.raises(ResourceError, match="Spark Connect sessions are not supported yet"):
         ab.where(Remote(), F.col("a") > 3)  # type: ignore[arg-type]

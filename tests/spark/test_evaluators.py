@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def in_flavour(flavour: Flavour, test: Callable[[Any], Any], kind: pa.DataType =
             yield (pandas if flavour.startswith("pandas") else arrow)(batch)
 
     made: dict[str, Callable[..., Any]] = {"scalar": test, "pandas": pandas, "arrow": arrow}
-    return made[flavour] if flavour in made else Fed(iterated, one_column=True)
+    return made[flavour] if flavour in made else Fed("it", iterated, one_column=True)
 
 
 def evaluator(flavour: Flavour, test: Callable[[Any], Any], **options: Any) -> Evaluator:
@@ -308,6 +309,26 @@ def test_quick_calls_and_other_threads_are_left_alone() -> None:
     assert found[0].passed.tolist() == [True]
 
 
+@each_flavour
+def test_a_value_that_could_not_be_computed_is_neither_read_nor_rejected(flavour: Flavour) -> None:
+    chunk = columns([1, 0, 2, 4])
+    inverse = Evaluator("inverse", lambda v: 8 // v, ("a",), "scalar", pa.int64(), lambda v: True, keep="b")
+    assert inverse(chunk, rows(0, 1, 2)).failures == {1: "ZeroDivisionError: integer division or modulo by zero"}
+    read: list[Any] = []
+
+    def large(value: Any) -> bool:
+        read.append(value)
+        return value is not None and value > 4
+
+    reader = Evaluator("reader", in_flavour(flavour, large), ("b",), flavour, BOOLEAN, keep="c")
+    verdict = reader(chunk, rows(0, 1, 2))
+    assert verdict.passed.tolist() == [True, True, False]
+    assert verdict.failures is None
+    assert read == [8, 4]
+    last = Evaluator("last", lambda v: False, ("c",), "scalar", BOOLEAN)
+    assert last(chunk, rows(1, 2)).passed.tolist() == [True, False], "nor is what follows from it"
+
+
 # Iterator-style functions
 
 
@@ -321,7 +342,7 @@ def test_iterators_keep_their_set_up_until_they_fail() -> None:
                 raise ValueError(13)
             yield pc.greater(a, 0)
 
-    judge = Evaluator("it", Fed(batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", Fed("it", batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
     for _ in range(5):
         assert judge(columns([1, -1]), rows(0, 1)).passed.tolist() == [True, False]
     assert len(started) == 1
@@ -334,7 +355,7 @@ def test_iterators_of_several_columns_get_tuples() -> None:
         for a, b in given:
             yield pc.greater(a, b)
 
-    judge = Evaluator("it", Fed(batches, one_column=False), ("a", "b"), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", Fed("it", batches, one_column=False), ("a", "b"), "arrow_iterator", BOOLEAN)
     chunk = columns([1, 5], b=pa.array([2, 2]))
     assert judge(chunk, rows(0, 1)).passed.tolist() == [False, True]
 
@@ -343,10 +364,24 @@ def test_an_iterator_that_stops_early_fails_clearly() -> None:
     def once(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
         yield pc.is_valid(next(given))
 
-    judge = Evaluator("it", Fed(once, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", Fed("it", once, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
     assert judge(columns([1]), rows(0)).passed.tolist() == [True]
     with pytest.raises(DataError, match="ended before it had answered every batch"):
         judge(columns([1]), rows(0))
+
+
+@pytest.mark.parametrize("ahead", [list, lambda batches: zip(batches, batches, strict=True)])
+def test_an_iterator_that_reads_ahead_fails_clearly(ahead: Callable[[Iterator[Any]], Any]) -> None:
+    """Spark has the next batch ready; here the rows of the next one are not known before the answer to this one."""
+
+    def batches(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        for batch in ahead(given):
+            yield pc.is_valid(batch)
+
+    judge = Evaluator("it", Fed("it", batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    for _ in range(2):
+        with pytest.raises(DataError, match="'it' asked for another batch before it had answered the last one"):
+            judge(columns([1]), rows(0))
 
 
 def _identity(batches: Iterator[Any]) -> Iterator[Any]:
@@ -354,11 +389,11 @@ def _identity(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def test_a_started_iterator_can_be_sent_on() -> None:
-    fed = Fed(_identity, one_column=True)
+    fed = Fed("it", _identity, one_column=True)
     assert fed([1]) == [1]
     assert "_running" in fed.__dict__
     assert fed.__getstate__()["_running"] is None
-    assert pickle.loads(pickle.dumps(Fed(len, one_column=True)))._running is None  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(Fed("it", len, one_column=True)))._running is None  # type: ignore[arg-type]
 
 
 # Columns
@@ -425,6 +460,25 @@ def test_values_of_another_kind_are_refused(values: pa.Array, column: pa.Array, 
     with pytest.raises(DataError) as caught:
         Member(values, name="it")(column)
     assert str(caught.value) == f"{message}\n  hint: bring both to one type: cast the column, or convert the values"
+
+
+MIDNIGHT = datetime(2024, 6, 1)  # noqa: DTZ001 - a local time
+TOKYO = timezone(timedelta(hours=9))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([MIDNIGHT]),
+        pa.array([MIDNIGHT.date()]),
+        pa.array([MIDNIGHT.replace(tzinfo=TOKYO)], pa.timestamp("us", "UTC")),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "Asia/Tokyo"), pa.timestamp("us"), pa.date32()])
+def test_local_times_are_looked_up_in_the_session_s_zone(values: pa.Array, kind: pa.DataType) -> None:
+    local = pa.array([MIDNIGHT, MIDNIGHT + timedelta(days=1)])
+    column = pc.assume_timezone(local, "Asia/Tokyo") if getattr(kind, "tz", None) else local.cast(kind)
+    assert Member(values, time_zone="Asia/Tokyo")(column).to_pylist() == [True, False]
 
 
 def test_prefixes_need_text() -> None:

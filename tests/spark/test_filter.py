@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
@@ -212,6 +214,49 @@ def test_a_kept_column_can_be_read_by_native_predicates(rows: DataFrame, bag: Ba
     assert "the sample would lack what Python predicates compute" in f.explain(rows)
     with pytest.raises(QueryError, match="unknown column 'scores' in predicate 'x'"):
         ab.where(rows, keeper, ab.predicate(F.col("scores") > 0, name="x"))
+
+
+@pytest.mark.parametrize("policy", ["auto", "fixed"])
+@pytest.mark.parametrize("reader_first", [False, True])
+def test_a_reader_cannot_excuse_the_failure_of_what_it_reads(
+    spark: SparkSession, policy: str, reader_first: bool
+) -> None:
+    numbers = spark.range(10)
+    keeper = ab.predicate(lambda i: 1 / (i - 5), "id", returns="double", keep="inv", test=lambda v: True, name="keeper")
+    reader = ab.predicate(lambda v: v is not None, "INV", name="reader")
+    written = [reader, keeper] if reader_first else [keeper, reader]
+    f = ab.Filter(*written, policy=policy, on_error="quarantine")
+    assert sorted(row.id for row in f.apply(numbers).collect()) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert [(row.id, row["_predicate"]) for row in f.quarantined().collect()] == [(5, "keeper")]
+    with pytest.raises(PySparkException, match="predicate 'keeper' failed on a row that no other predicate rejects"):
+        ab.where(numbers, *written, policy=policy).count()
+    odd = ab.predicate(lambda i: i != 5, "id", name="odd")
+    assert ab.where(numbers, *written, odd, policy=policy).count() == 9
+
+
+def test_kept_times_are_those_of_spark_s_functions(spark: SparkSession, settings_of: Callable[..., Any]) -> None:
+    def later(ts: datetime) -> datetime:
+        return ts + timedelta(hours=1)
+
+    def later_all(ts: pd.Series) -> pd.Series:
+        return ts + pd.Timedelta(hours=1)
+
+    def stamps(ts: datetime) -> dict[str, list[datetime]]:
+        return {"all": [ts, later(ts)]}
+
+    nested = "struct<all:array<timestamp>>"
+    cases: list[tuple[Any, str, Any, Any]] = [
+        (later, "timestamp", F.udf, lambda v: True),
+        (later_all, "timestamp", pandas_udf, lambda v: v.notna()),
+        (stamps, nested, F.udf, lambda v: True),
+    ]
+    with settings_of(spark__sql__session__timeZone="Asia/Tokyo"):
+        times = spark.sql("select timestamp_seconds(1717250000 + id * 5000) as ts from range(4)")
+        for function, kind, udf, test in cases:
+            kept = ab.predicate(function, "ts", returns=kind, keep="x", test=test)
+            plain = times.withColumn("x", udf(function, kind)("ts"))
+            got, want = (sorted(df.select(F.to_json(F.struct("*"))).collect()) for df in (ab.where(times, kept), plain))
+            assert got == want
 
 
 def test_kept_values_of_nested_types_come_back_whole(rows: DataFrame) -> None:

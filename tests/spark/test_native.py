@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.events import PilotDecided
-from anabranch.spark import native_order
+from anabranch.model.build import native
+from anabranch.spark import catalyst, native_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -305,3 +306,50 @@ def test_the_same_expression_twice_gets_two_names(rows: DataFrame) -> None:
     f = ab.Filter(F.col("a") > 3, F.col("a") > 3)
     assert len({p.name for p in f.predicates}) == 2
     assert f.apply(rows).count() == rows.where("a > 3").count()
+
+
+KINDS = {
+    "dst rlike '^1'": "pure",
+    "dst rlike text": "fallible",
+    "dst like text": "fallible",
+    "dst ilike '%X%'": "pure",
+    "regexp_replace(dst, '([0-9])', '$1-') = 'x'": "pure",
+    "regexp_replace(dst, '[0-9]', '$1-') = 'x'": "fallible",
+    "regexp_extract(dst, '([0-9]+)', 1) = '7'": "pure",
+    "regexp_extract(dst, '[0-9]+', 1) = '7'": "fallible",
+    "split(dst, '[.]')[0] = '10'": "pure",
+    "split(dst, '[.]')[1] = '10'": "fallible",
+    "split(dst, text)[0] = '10'": "fallible",
+    "try_element_at(split(dst, '[.]'), 9) is null": "pure",
+    "id between 3 and 5": "pure",
+    "initcap(dst) = 'X'": "pure",
+    "exists(list, x -> 1 / x > 1)": "fallible",
+    "a + 1 > 3": "fallible",
+}
+
+
+@pytest.mark.parametrize("condition", KINDS)
+def test_what_can_fail_is_told_from_what_cannot(rows: DataFrame, condition: str) -> None:
+    assert catalyst.inspect(rows, native(F.expr(condition))).kind == KINDS[condition]
+
+
+def test_a_pattern_from_a_column_stays_behind_its_guard(spark: SparkSession, tmp_path: Path) -> None:
+    """The first rows, which the pilot sees, have a pattern that drops all of them."""
+    pattern = "if(id < 1000, '^zz', if(id % 2 = 0, '(', '^ab')) as pattern"
+    made = spark.range(2000).selectExpr("id", "repeat('ab', 100) as text", pattern).coalesce(1)
+    made.write.parquet(str(tmp_path / "patterns"))  # or Spark would compile the patterns that it sees in the query
+    df = spark.read.parquet(str(tmp_path / "patterns"))
+    guard = F.regexp_replace(F.concat(F.col("pattern"), "text"), "b", "c").rlike("^[^(]")
+    f = ab.Filter(guard, F.rlike("text", F.col("pattern")))
+    assert f.apply(df).count() == 500
+
+
+def test_columns_of_one_name_are_told_apart_between_micro_batches(spark: SparkSession) -> None:
+    left, right = (
+        spark.range(200).selectExpr("id", "'x' || id as t"),
+        spark.range(200).selectExpr("id as i", "'y' || id as t"),
+    )
+    seen: list[int] = []
+    f = ab.Filter(left.t.rlike("1$"), right.t.rlike("^y1"))
+    f.foreach_batch(lambda df, _: seen.append(df.count()))(left.join(right, left.id == right.i), 0)
+    assert seen == [12]

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 Bag = Callable[[DataFrame], Counter[str]]
 EAGER = ab.OrderingConfig(profile_probability=0.6, window_tuples=50, minimum_profiles=5)
-YES, NO, NULL, FAIL = range(4)
+YES, NO, NULL, FAIL, UNREAD = range(5)
+"""The last one is that of a term on a row for which what it reads could not be computed."""
 FLAVOURS: list[Flavour] = ["scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator"]
 identities = count()
 policies = st.sampled_from(sorted({*POLICIES, *ROUTING, SourceBasedOrder.name}))
@@ -74,6 +75,9 @@ class Script:
         self.fates = np.array([rng.choice(4, size=rows, p=rate) for rate in rates], dtype=np.int64).reshape(
             len(terms), rows
         )
+        for f, term in enumerate(terms):
+            if term.reads is not None:
+                self.fates[f, np.isin(self.fates[term.reads], (FAIL, UNREAD))] = UNREAD
         self.calls: list[list[int]] = [[] for _ in terms]
 
     def judge(self, f: int, row: int, read: Any) -> Any:
@@ -82,7 +86,8 @@ class Script:
         fate = self.fates[f, row]
         if fate == FAIL:
             raise ValueError(f"{f} on {row}")
-        assert read is None or read == kept_value(self._reads(f), row) or self.fates[self._reads(f), row] == FAIL
+        assert fate != UNREAD
+        assert read is None or read == kept_value(self._reads(f), row)
         if self.terms[f].keeps:
             return {YES: kept_value(f, row), NO: -kept_value(f, row), NULL: None}[fate]
         return {YES: True, NO: False, NULL: None}[fate]
@@ -131,7 +136,7 @@ def evaluator(script: Script, f: int) -> Evaluator:
 
     function: Any = scalar if term.flavour == "scalar" else batch
     if term.flavour.endswith("iterator"):
-        function = Fed(batches, one_column=read is None)
+        function = Fed("it", batches, one_column=read is None)
     keep = f"k{f}" if term.keeps else None
     test = _positive[term.flavour.split("_")[0]] if term.keeps else None
     return Evaluator(f"t{f}", function, ("row", read) if read else ("row",), term.flavour, kind, test, keep)
@@ -234,7 +239,7 @@ def check_calls(script: Script) -> None:
     """Volatile terms run once on exactly the rows that no earlier one rejects, strict ones on no others."""
     rejects = (script.fates == NO) | (script.fates == NULL)
     for f, term in enumerate(script.terms):
-        living = np.flatnonzero(~rejects[:f].any(axis=0)).tolist()
+        living = np.flatnonzero(~rejects[:f].any(axis=0) & (script.fates[f] != UNREAD)).tolist()
         if term.kind == "volatile" and term.flavour == "scalar":
             assert sorted(script.calls[f]) == living
         if term.strict or term.kind == "volatile":

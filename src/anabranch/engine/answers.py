@@ -165,4 +165,3 @@ class Answers:
         if not files:
             return empty_frame(self._spark, schema)
         return self._spark.read.schema(schema).parquet(*map(str, files))
-

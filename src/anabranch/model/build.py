@@ -62,12 +62,15 @@ def predicate(
     'has_signature'
     """
     if is_column(function):
+        unused = {"columns": columns, "returns": returns, "keep": keep, "test": test, "time_limit": time_limit}
+        _refuse_for_columns([option for option, given in unused.items() if given not in (None, ())])
         return native(function, name=name, kind=kind, strict=strict, pinned=pinned)
     if kind is None:
         kind = "pure" if getattr(function, "deterministic", True) else "volatile"
     function, flavour, returns = _unwrap(function, returns)
     name = name or str(getattr(function, "__name__", type(function).__name__))
     _check(name, columns, returns, keep, test, time_limit)
+    _check_parameters(name, function, flavour, columns)
     return PythonPredicate(name, kind, strict, pinned, function, columns, flavour, returns, keep, test, time_limit)
 
 
@@ -201,15 +204,17 @@ def _unwrap(function: Any, returns: Any) -> tuple[Callable[..., Any], Flavour, A
     return function, flavour_of(function), returns
 
 
-def _check(
-    name: str, columns: Sequence[Any], returns: Any, keep: str | None, test: Any, time_limit: float | None
-) -> None:
+def _check(name: str, columns: Sequence[Any], returns: Any, keep: Any, test: Any, time_limit: Any) -> None:
     wrong = [c for c in columns if not isinstance(c, str)]
     if wrong:
         raise QueryError(
             f"predicate {name!r} was given {type(wrong[0]).__name__} for a column", hint="pass column names"
         )
     boolean = returns is None or str(returns).lower() in ("boolean", "bool", "booleantype()")
+    if test is not None and not callable(test):
+        raise QueryError(
+            f"predicate {name!r} has test={test!r}, which is no function", hint="e.g. test=lambda value: value > 0.5"
+        )
     if not boolean and test is None:
         raise QueryError(
             f"predicate {name!r} returns {returns}, and nothing decides on that value",
@@ -219,12 +224,36 @@ def _check(
         raise QueryError(
             f"predicate {name!r} reads {keep!r}, the column that it keeps", hint="give keep=... a new name"
         )
-    if keep == "":
+    if keep is not None and not (isinstance(keep, str) and keep):
         raise QueryError(f"predicate {name!r} has keep={keep!r}", hint="keep is the name of the column to carry on")
-    if time_limit is not None and time_limit <= 0:
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
         raise QueryError(
-            f"predicate {name!r} has a time limit of {time_limit} s", hint="use a positive number of seconds"
+            f"predicate {name!r} has a time limit of {time_limit!r} s", hint="use a positive number of seconds"
         )
+
+
+def _refuse_for_columns(options: Sequence[str]) -> None:
+    if options:
+        raise QueryError(
+            f"a column expression takes no {options[0]}: it is left to Spark",
+            hint="only name, kind, strict and pinned; compute values with withColumn, or in a Python function",
+        )
+
+
+def _check_parameters(name: str, function: Callable[..., Any], flavour: Flavour, columns: Sequence[str]) -> None:
+    """Refuse a function that cannot be called with its columns, where it says what it takes."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    given = 1 if flavour.endswith("_iterator") else len(columns)
+    try:
+        signature.bind(*range(given))
+    except TypeError as error:
+        raise QueryError(
+            f"predicate {name!r} cannot be called with {len(columns)} columns: {error}",
+            hint="name one column for each parameter: ab.predicate(function, 'first', 'second')",
+        ) from None
 
 
 def _fresh(item: NativePredicate, found: Sequence[Predicate]) -> NativePredicate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from anabranch.errors import QueryError, suggest
@@ -122,13 +122,31 @@ class LookupPredicate(Predicate):
         return (self.column,)
 
 
+def as_kept(predicates: Sequence[Predicate]) -> tuple[Predicate, ...]:
+    """The predicates, those that read a kept column by its very name: names of columns are the same in any case.
+
+    >>> reader, keeper = as_kept([PythonPredicate("top", columns=("Score",)), PythonPredicate("score", keep="score")])
+    >>> reader.reads
+    ('score',)
+    """
+    kept = {p.keeps.lower(): p.keeps for p in predicates if p.keeps}
+    return tuple(_reading(p, tuple(kept.get(name.lower(), name) for name in p.reads)) for p in predicates)
+
+
+def _reading(p: Predicate, columns: tuple[str, ...]) -> Predicate:
+    if columns == p.reads:
+        return p
+    return replace(p, column=columns[0]) if isinstance(p, LookupPredicate) else replace(p, columns=columns)  # type: ignore[call-arg]
+
+
 def require_unique_names(predicates: Sequence[Predicate]) -> None:
     """Names tell predicates apart in reports and events, and kept columns in the output."""
     for what, names in (
         ("name", [p.name for p in predicates]),
-        ("kept column", [p.keeps for p in predicates if p.keeps]),
+        ("kept column", [p.keeps for p in predicates if p.keeps]),  # the same in any case
     ):
-        twice = [name for name, times in Counter(names).items() if times > 1]
+        counted = Counter(name.lower() if what == "kept column" else name for name in names)
+        twice = [name for name, times in counted.items() if times > 1]
         if twice:
             raise QueryError(f"two predicates have the {what} {twice[0]!r}", hint="give each its own name=...")
 

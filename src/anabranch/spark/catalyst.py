@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.model.predicates import Kind, NativePredicate
+from anabranch.spark.attempts import attempt
 from anabranch.spark.names import column
 
 PILOT_ROWS = 500
@@ -40,17 +41,26 @@ LEAST_SECONDS = 1e-4
 
 COMPARISONS = frozenset(
     """AttributeReference Literal Alias GetStructField And Or Not EqualTo EqualNullSafe GreaterThan GreaterThanOrEqual
-    LessThan LessThanOrEqual In InSet IsNull IsNotNull IsNaN Coalesce Length StartsWith EndsWith""".split()
+    LessThan LessThanOrEqual Between With CommonExpressionRef CommonExpressionDef In InSet IsNull IsNotNull IsNaN
+    Coalesce Length StartsWith EndsWith""".split()
 )
 ARITHMETIC = frozenset("Add Subtract Multiply Abs UnaryMinus".split())
 DIVISIONS = frozenset("Divide Remainder Pmod IntegralDivide".split())
 TRIVIAL = COMPARISONS | ARITHMETIC | DIVISIONS | {"Cast"}
 CANNOT_FAIL = COMPARISONS | frozenset(
-    """RLike Like LikeAll LikeAny Contains Upper Lower Substring StringTrim StringTrimLeft StringTrimRight Concat
-    Reverse RegExpReplace StringReplace StringTranslate StringInstr StringLocate Levenshtein SoundEx GetJsonObject
-    CaseWhen If Size ArrayContains Greatest Least Murmur3Hash XxHash64 Md5 Sha1 Sha2 Crc32 Year Month DayOfMonth Hour
-    Minute Second StringRepeat""".split()
+    """LikeAll LikeAny Contains Upper Lower InitCap Substring SubstringIndex Left Right StringTrim StringTrimLeft
+    StringTrimRight StringLPad StringRPad StringRepeat Concat ConcatWs Reverse StringReplace StringTranslate StringInstr
+    StringLocate FindInSet Levenshtein SoundEx Ascii Hex Base64 OctetLength BitLength IsValidUTF8 GetJsonObject CaseWhen
+    If Nvl Nvl2 NullIf NullIfResult Greatest Least Size ArraySize ArrayContains ArraysOverlap ArrayExists ArrayForAll
+    ArrayFilter LambdaFunction NamedLambdaVariable GetMapValue CreateArray CreateNamedStruct Get TryElementAt
+    BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseCount Sqrt Exp Pow Log Logarithm EulerNumber Murmur3Hash XxHash64
+    Md5 Sha1 Sha2 Crc32 Year Quarter Month DayOfMonth DayOfWeek WeekDay LastDay DateDiff TruncDate TruncTimestamp Hour
+    Minute Second""".split()
 )
+BY_PATTERN = frozenset("RLike Like ILike StringSplit RegExpCount RegExpInStr RegExpReplace RegExpExtract".split())
+"""Cannot fail where the pattern, and what else there is besides the text, is written in the query."""
+FIRST_PART = {"GetArrayItem": "0", "ElementAt": "1"}
+"""How the first part of a split text is asked for."""
 WIDE_PLANS = frozenset(
     "Join Aggregate Sort Window RepartitionByExpression Repartition Distinct Generate Except Intersect".split()
 )
@@ -59,7 +69,8 @@ WIDE_PLANS = frozenset(
 def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
     """Analyze a native predicate against a DataFrame; wrong names and types get our own errors."""
     try:
-        condition = df.where(predicate.column)._jdf.queryExecution().analyzed().condition()
+        with attempt():
+            condition = df.where(predicate.column)._jdf.queryExecution().analyzed().condition()
     except AnalysisException as error:
         raise _explained(error, predicate, df) from None
     nodes = json.loads(condition.toJSON())
@@ -116,7 +127,8 @@ def pilot(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequ
 def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequence[str]) -> Pilot | str:
     needed = list(dict.fromkeys([*(c for p in predicates for c in p.columns), *attributes]))
     try:
-        chosen = df.select(*(column(df, c).alias(c) for c in needed))
+        with attempt():
+            chosen = df.select(*(column(df, c).alias(c) for c in needed))
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             raise
@@ -197,7 +209,8 @@ def _versions(p: NativePredicate) -> Iterator[Column]:
 
 def _resolves(local: DataFrame, term: Column) -> bool:
     try:
-        local.where(term)
+        with attempt():
+            local.where(term)
     except AnalysisException:
         return False
     return True
@@ -217,9 +230,35 @@ def _node_cannot_fail(nodes: Sequence[dict[str, Any]], i: int, ansi: bool) -> bo
     if name == "Cast":
         source, target = child.get("dataType"), nodes[i].get("dataType")
         return target in ("string", "binary") or _widens(source, target)
+    if name in BY_PATTERN:
+        return _written(name, nodes, i)
+    if nodes[i].get("failOnError") is False:
+        return True
+    if name in FIRST_PART and child.get("class", "").endswith(".StringSplit"):
+        return str(nodes[_skip(nodes, i + 1)].get("value")) == FIRST_PART[name]  # a text has at least one
     if name in DIVISIONS:
         return _nonzero_literal(nodes, i)
     return name in ARITHMETIC and child.get("dataType") in ("double", "float")
+
+
+def _written(name: str, nodes: Sequence[dict[str, Any]], i: int) -> bool:
+    """Whether all operands behind the first are literals, and refer to no group that the pattern may lack."""
+    behind = nodes[_skip(nodes, i + 1) : _skip(nodes, i)]
+    if not all(node["class"].endswith(".Literal") for node in behind):
+        return False
+    pattern, *others = (str(node.get("value")) for node in behind)
+    if name == "RegExpReplace":
+        asked = re.findall(r"[$](.?)", others[0])
+        return "\\" not in others[0] and all(each.isdigit() and int(each) <= _groups(pattern) for each in asked)
+    return name != "RegExpExtract" or (others[0].isdigit() and int(others[0]) <= _groups(pattern))
+
+
+def _groups(pattern: str) -> int:
+    """How many groups a pattern has; none for one that only Java understands."""
+    try:
+        return re.compile(pattern).groups
+    except re.error:
+        return 0
 
 
 def _nonzero_literal(nodes: Sequence[dict[str, Any]], i: int) -> bool:

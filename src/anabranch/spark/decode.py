@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,24 @@ class Columns:
         self._time_zone = time_zone
         self._decoded: dict[str, tuple[Any, Mask]] = {}
         self._places: dict[str, Rows] = {}
+        self._failed: dict[str, Mask] = {}
 
-    def keep(self, name: str, rows: Rows, values: pa.Array) -> None:
-        """Add values of a computed column for some rows; another route of the chunk may have added others."""
+    def keep(self, name: str, rows: Rows, values: pa.Array, failed: Rows) -> None:
+        """Add values of a computed column for some rows; another route of the chunk may have added others.
+
+        Of the `failed` ones there is no value: not NULL, but none.
+        """
         before = [self.arrays[name]] if name in self._places else []
         places = self._places.setdefault(name, np.full(self.length, -1, dtype=np.int64))
         places[rows] = sum(map(len, before)) + np.arange(len(rows))
         self.arrays[name] = pa.concat_arrays([*before, values])
+        if len(failed):
+            self._failed.setdefault(name, np.zeros(self.length, dtype=np.bool_))[failed] = True
+
+    def failed(self, names: Sequence[str], rows: Rows) -> Mask | None:
+        """At which of some rows one of the columns could not be computed; None if at no row of the chunk."""
+        found = [self._failed[name][rows] for name in names if name in self._failed]
+        return np.logical_or.reduce(found) if found else None
 
     def spread(self, name: str, rows: Rows) -> pa.Array:
         """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also if never computed."""
@@ -92,6 +104,12 @@ class Columns:
             decoded[missing] = _python_values(self.array(name, missing), self._converters.get(name))
             known[missing] = True
         return decoded[rows].tolist()  # type: ignore[no-any-return]
+
+    def instants(self, series: Any) -> Any:
+        """A Series of local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
+        if getattr(series.dtype, "kind", "") != "M" or getattr(series.dtype, "tz", None) is not None:
+            return series
+        return series.dt.tz_localize(self._time_zone, ambiguous=False, nonexistent="shift_forward")
 
     def _is_all(self, rows: Rows) -> bool:
         return len(rows) == self.length and bool(np.array_equal(rows, np.arange(self.length)))
@@ -161,3 +179,35 @@ def _same(value: Any) -> Any:
 
 def _nullable(convert: Converter | None) -> Converter:
     return _same if convert is None else lambda value: None if value is None else convert(value)
+
+
+def encoder(kind: pa.DataType) -> Converter | None:
+    """From what a Python UDF of Spark may return to what Arrow makes the same of; `None` where nothing differs.
+
+    A time without a zone is that of the process, as in Spark.
+
+    >>> from datetime import UTC, datetime
+    >>> now = datetime.now()
+    >>> encoder(pa.list_(pa.timestamp("us", "UTC")))([now, None]) == [now.astimezone(UTC), None]
+    True
+    """
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return lambda value: value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+    if pa.types.is_map(kind):
+        key, item = _nullable(encoder(kind.key_type)), _nullable(encoder(kind.item_type))
+        return None if key is item else lambda value: {key(k): item(v) for k, v in dict(value).items()}
+    if pa.types.is_list(kind) and (element := encoder(kind.value_type)):
+        each = _nullable(element)
+        return lambda value: [each(v) for v in value]
+    if pa.types.is_struct(kind):
+        fields = {field.name: _nullable(encoder(field.type)) for field in kind}
+        if all(convert is _same for convert in fields.values()):
+            return None
+        return lambda value: {
+            name: convert(of) for (name, convert), of in zip(fields.items(), _parts(value, fields), strict=True)
+        }
+    return None
+
+
+def _parts(value: Any, names: Iterable[str]) -> Iterable[Any]:
+    return [value.get(name) for name in names] if isinstance(value, dict) else value

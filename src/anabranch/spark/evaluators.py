@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import DataError, ResourceError
-from anabranch.model.arrays import Rows
+from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
 from anabranch.ordering.pipeline import Verdict
-from anabranch.spark.decode import Columns, true_mask
+from anabranch.spark.decode import Columns, encoder, true_mask
 
 BOOLEAN = pa.bool_()
 
@@ -55,12 +56,30 @@ class Evaluator:
     repeatable: bool = True
 
     def __call__(self, columns: Columns, rows: Rows) -> Verdict:
-        """Judge some rows of a chunk; a kept value is added to the chunk's columns."""
+        """Judge some rows of a chunk; a kept value is added to the chunk's columns.
+
+        A row for which an argument could not be computed is not judged, and so not rejected: it is for the predicate
+        that failed to say what becomes of it.
+        """
+        unknown = columns.failed(self.columns, rows)
+        if unknown is not None and unknown.any():
+            return self._judge_others(columns, rows, unknown)
         judge = self._scalar if self.flavour == "scalar" else self._vectorised
         passed, values, failures = judge(columns, rows)
         if self.keep is not None:
-            columns.keep(self.keep, rows, values)
+            columns.keep(self.keep, rows, values, failed=rows[list(failures)])
         return Verdict(true_mask(passed), failures or None)
+
+    def _judge_others(self, columns: Columns, rows: Rows, unknown: Mask) -> Verdict:
+        places = np.flatnonzero(~unknown)
+        verdict = self(columns, rows[places])
+        if self.keep is not None:
+            without = rows[unknown]
+            columns.keep(self.keep, without, pa.nulls(len(without), self.value_type), failed=without)
+        passed = np.ones(len(rows), dtype=np.bool_)
+        passed[places] = verdict.passed
+        failures = {int(places[at]): message for at, message in (verdict.failures or {}).items()}
+        return Verdict(passed, failures or None)
 
     def _scalar(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array, dict[int, str]]:
         arguments = [columns.values(name, rows) for name in self.columns]
@@ -102,6 +121,8 @@ class Evaluator:
         arguments = [fetch(name, rows) for name in self.columns]
         with _time_limit(self.name, self.time_limit):
             result = self.function(*arguments)
+        if _is_instant(self.value_type) and hasattr(result, "dtype"):
+            result = columns.instants(result)
         values = self._array(result, len(rows), self.value_type)
         if self.test is None:
             return values, values
@@ -168,17 +189,28 @@ def _call_each(
 
 
 def _message(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    """What an exception says, as a text that can be written anywhere."""
+    try:
+        said = str(error)
+    except Exception:
+        said = "an error that cannot say what it is"
+    return f"{type(error).__name__}: {said}".encode(errors="backslashreplace").decode()
 
 
 def _converted(values: Any, kind: pa.DataType) -> pa.Array:
     pandas_like = hasattr(values, "dtype")
+    if (encode := encoder(kind)) and not (pandas_like and values.dtype.kind == "M"):
+        values = [value if value is None else encode(value) for value in values]
     if not pa.types.is_integer(kind):
         return pa.array(values, type=kind, from_pandas=pandas_like)
     found = pa.array(values, from_pandas=pandas_like)  # asked for integers at once, Arrow makes 1 of 1.5
     if not (pa.types.is_integer(found.type) or pa.types.is_floating(found.type) or pa.types.is_null(found.type)):
         raise TypeError(f"{found.type} values for {kind}")
     return found.cast(kind)
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
 def _misfit(values: Any, kind: pa.DataType) -> str:
@@ -221,6 +253,9 @@ def _time_limit(name: str, seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+_TAKEN = object()
+
+
 class Fed:
     """Calls an iterator-style function (`Iterator[Series] -> Iterator[Series]`) one batch at a time.
 
@@ -229,16 +264,17 @@ class Fed:
     >>> def running(batches):
     ...     for number, batch in enumerate(batches):
     ...         yield [number] * len(batch)
-    >>> call = Fed(running, one_column=True)
+    >>> call = Fed("running", running, one_column=True)
     >>> call(["a", "b"]), call(["c"])
     ([0, 0], [1])
     """
 
-    def __init__(self, function: Callable[[Iterator[Any]], Iterator[Any]], *, one_column: bool) -> None:
+    def __init__(self, name: str, function: Callable[[Iterator[Any]], Iterator[Any]], *, one_column: bool) -> None:
+        self._name = name
         self._function = function
         self._one_column = one_column
         self._running: Iterator[Any] | None = None
-        self._next: Any = None
+        self._next: Any = _TAKEN
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_running": None, "_next": None}
@@ -252,14 +288,20 @@ class Fed:
             return next(self._running)
         except StopIteration:
             self._running = None
-            raise DataError(
-                "an Iterator-style predicate ended before it had answered every batch",
-                hint="it yields one result for every batch that it takes",
-            ) from None
+            raise self._refused("ended before it had answered every batch") from None
         except BaseException:
             self._running = None
             raise
 
     def _batches(self) -> Iterator[Any]:
         while True:
-            yield self._next
+            if self._next is _TAKEN:
+                raise self._refused("asked for another batch before it had answered the last one")
+            batch, self._next = self._next, _TAKEN
+            yield batch
+
+    def _refused(self, what: str) -> DataError:
+        return DataError(
+            f"the Iterator-style predicate {self._name!r} {what}",
+            hint="it yields one result for every batch, before it takes the next: later rows depend on what it answers",
+        )

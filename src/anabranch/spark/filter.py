@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType
@@ -29,6 +29,7 @@ from anabranch.model.predicates import (
     Predicate,
     PythonPredicate,
     Stage,
+    as_kept,
     constraints,
     require_unique_names,
     stages,
@@ -38,11 +39,13 @@ from anabranch.report import FilterReport
 from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import arrow, catalyst, pilot, plans
+from anabranch.spark.attempts import attempt
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Kinds, Ledger, LedgerParam, Part
 from anabranch.spark.lookup import collect_values, member_test
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
+from anabranch.spark.schemas import arrow_type
 from anabranch.spark.tuner import Tuner
 
 OnError = Literal["raise", "quarantine"]
@@ -96,11 +99,13 @@ class Filter:
         config: OrderingConfig | None = None,
         attributes: Sequence[str] | None = None,
     ) -> None:
-        self.predicates = gather(predicates)
+        self.predicates = as_kept(gather(predicates))
         require_unique_names(self.predicates)
         known = list(dict.fromkeys([*POLICIES, *arrow.ROUTING, SourceBasedOrder.name]))
         if policy not in known:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(policy, known, "policies"))
+            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), known, "policies"))
+        if config is not None and not isinstance(config, OrderingConfig):
+            raise QueryError(f"config is a {type(config).__name__}", hint="use ab.OrderingConfig(...)")
         if on_error not in ("raise", "quarantine"):
             raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
         self.policy = "fixed" if pinned else policy
@@ -189,7 +194,7 @@ class Filter:
         judged = self._judged(df)
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
         for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
-            lines.append(f"{number}. {stage.executor}: {_what(stage, df)}")
+            lines.append(f"{number}. {stage.executor}: {self._what(stage, df)}")
             lines += self._explained_order(df, stage, [judged[i] for i in stage.members])
         return "\n".join(lines)
 
@@ -206,6 +211,15 @@ class Filter:
         self._tuners.clear()  # they add to the log of plans that was there before
         self._loaded = True
         return self
+
+    def _what(self, stage: Stage, df: DataFrame) -> str:
+        if stage.executor == "arrow":
+            return "one Python node" + ("" if self.policy == "fixed" else ", adaptive inside every task")
+        if self.policy == "fixed":
+            return "native AND-chain"
+        if df.isStreaming:
+            return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
+        return "native AND-chain, ordered by a pilot sample"
 
     def _explained_order(self, df: DataFrame, stage: Stage, members: Sequence[Predicate]) -> list[str]:
         native = self._native_order(df, stage, members) if stage.executor == "catalyst" else None
@@ -253,7 +267,7 @@ class Filter:
         taken = {name.lower() for name in df.columns}
         added = {name: F.lit(None).cast(kind) for name, kind in kept.items() if name.lower() not in taken}
         wide = df.withColumns(added) if added else df
-        return tuple(catalyst.inspect(wide, p) if isinstance(p, NativePredicate) else p for p in self.predicates)
+        return as_kept([catalyst.inspect(wide, p) if isinstance(p, NativePredicate) else p for p in self.predicates])
 
     def _native_order(
         self, df: DataFrame, stage: Stage, members: Sequence[Predicate], *, again: bool = False
@@ -281,13 +295,13 @@ class Filter:
         types = _input_types(df, members, dict(kept))
         attributes = self._attributes(df, members)
         types.update(attributes)
-        kinds = _kinds(attributes)
+        kinds, time_zone = _kinds(attributes), str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
         precedence = Precedence(len(members), constraints(members, strict=self.strict))
         arrow.make_order(self.policy, len(members), self.config, precedence)  # what it refuses, it refuses here
         task = arrow.FilterTask(
             identity=f"{self._identity}/{stage.members}/{counted}/{kinds}",
             part=stage.members,
-            evaluators=tuple(self._evaluator(p) for p in members),
+            evaluators=tuple(self._evaluator(p, time_zone) for p in members),
             columns=tuple(types),
             types=tuple(types.values()),
             kept=kept,
@@ -295,7 +309,7 @@ class Filter:
             config=self.config,
             precedence=precedence,
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
-            time_zone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
+            time_zone=time_zone,
             application=df.sparkSession.sparkContext.applicationId,
             attributes=tuple(attributes),
             plan=self._known_plan(stage.members, kinds, precedence),
@@ -370,16 +384,16 @@ class Filter:
             self._accumulator = df.sparkSession.sparkContext.accumulator(self._ledger, LedgerParam())
         return self._accumulator
 
-    def _evaluator(self, p: Predicate) -> Evaluator:
+    def _evaluator(self, p: Predicate, time_zone: str) -> Evaluator:
         if isinstance(p, LookupPredicate):
             if p.name not in self._tables:
                 self._tables[p.name] = collect_values(p)
-            return Evaluator(p.name, member_test(p, self._tables[p.name]), (p.column,), "arrow", BOOLEAN)
+            return Evaluator(p.name, member_test(p, self._tables[p.name], time_zone), (p.column,), "arrow", BOOLEAN)
         assert isinstance(p, PythonPredicate)
         function = p.function
         if p.flavour.endswith("_iterator"):
-            function = Fed(function, one_column=len(p.columns) == 1)
-        kind = BOOLEAN if p.returns is None else arrow.arrow_type(_data_type(p))
+            function = Fed(p.name, function, one_column=len(p.columns) == 1)
+        kind = BOOLEAN if p.returns is None else _value_type(p)
         return Evaluator(
             p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
         )
@@ -424,6 +438,12 @@ def _input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, Da
         for name in p.reads:
             if name not in kept and name not in types:
                 types[name] = _column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
+        collation = getattr(types.get(p.column), "collation", None) if isinstance(p, LookupPredicate) else None
+        if collation not in (None, "UTF8_BINARY"):
+            raise QueryError(
+                f"{p.name!r} looks up values with the collation {collation}",
+                hint="a look-up compares the very letters: cast the column to string, or join instead",
+            )
     return types
 
 
@@ -450,7 +470,8 @@ def _column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -
     if "." not in name:
         raise UnknownColumn(name, columns, where=where)
     try:
-        return df.select(F.col(name)).schema.fields[0].dataType
+        with attempt():
+            return df.select(F.col(name)).schema.fields[0].dataType
     except AnalysisException:
         raise UnknownColumn(name, columns, where=where) from None
 
@@ -469,6 +490,16 @@ def _data_type(p: PythonPredicate) -> DataType:
         ) from error
 
 
+def _value_type(p: PythonPredicate) -> pa.DataType:
+    try:
+        return arrow_type(_data_type(p))
+    except PySparkException as error:
+        raise QueryError(
+            f"predicate {p.name!r} returns {p.returns!r}, which Python functions cannot return",
+            hint='use a type such as "string", "double" or "array<string>"',
+        ) from error
+
+
 def _require_picklable(p: Predicate) -> None:
     if not isinstance(p, PythonPredicate):
         return
@@ -483,13 +514,7 @@ def _require_picklable(p: Predicate) -> None:
 
 
 def _require_classic(df: DataFrame) -> None:
+    if not hasattr(df, "sparkSession"):
+        raise QueryError(f"a filter needs a DataFrame of Spark, not {type(df).__name__}", hint="spark.createDataFrame")
     if not hasattr(df, "_jdf"):
         raise ResourceError("Spark Connect sessions are not supported yet", hint="use a classic SparkSession")
-
-
-def _what(stage: Stage, df: DataFrame) -> str:
-    if stage.executor == "arrow":
-        return "one Python node, adaptive inside every task"
-    if df.isStreaming:
-        return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
-    return "native AND-chain, ordered by a pilot sample"

@@ -29,14 +29,14 @@ class Member:
     [False, True]
     """
 
-    def __init__(self, values: pa.Array, *, negate: bool = False, name: str = "lookup") -> None:
-        self.values, self.negate, self.name = values, negate, name
+    def __init__(self, values: pa.Array, *, negate: bool = False, name: str = "lookup", time_zone: str = "UTC") -> None:
+        self.values, self.negate, self.name, self.time_zone = values, negate, name, time_zone
         self._table: _Table | None = None
 
     def __call__(self, column: pa.Array) -> pa.Array:
         """Probe a column."""
         if self._table is None or self._table.values.type != column.type:
-            self._table = _Table(_fitting(self.name, self.values, column.type))
+            self._table = _Table(_fitting(self.name, self.values, column.type, self.time_zone))
         found = self._table.holds(column)
         return pc.if_else(column.is_valid(), pc.invert(found) if self.negate else found, pa.scalar(None, pa.bool_()))
 
@@ -59,7 +59,7 @@ class _Table:
         return found
 
 
-def _fitting(name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _fitting(name: str, values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
     """The values in a column's type, without those that no value of that type equals."""
     if values.type == kind or pa.types.is_null(values.type):
         return values.cast(kind)
@@ -68,11 +68,24 @@ def _fitting(name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
             f"{name!r} looks up values of type {kind} among values of type {values.type}",
             hint="bring both to one type: cast the column, or convert the values",
         )
+    if _family(kind) == "time":
+        values = _times(values, kind, time_zone)
     try:
         cast = values.cast(kind)
         return cast.filter(pc.equal(cast.cast(values.type), values))
     except pa.ArrowInvalid:
         return pa.array([v for v in values.to_pylist() if _equals_one_of(v, kind)], type=kind)
+
+
+def _times(values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
+    """Times that can be compared with a column's: local ones and dates are of the session's zone, as in Spark."""
+    values = values.cast(pa.timestamp("us")) if pa.types.is_date(values.type) else values
+    here, instants = getattr(kind, "tz", None), values.type.tz
+    if here and not instants:
+        return pc.assume_timezone(values, time_zone, ambiguous="earliest", nonexistent="earliest")
+    if instants and not here:
+        return pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, time_zone)))
+    return values
 
 
 def _equals_one_of(value: Any, kind: pa.DataType) -> bool:
@@ -109,12 +122,12 @@ class UnderPrefix:
         return pa.array(found, type=pa.bool_()).take(encoded.indices)
 
 
-def member_test(lookup: LookupPredicate, values: pa.Array) -> Member | UnderPrefix:
+def member_test(lookup: LookupPredicate, values: pa.Array, time_zone: str) -> Member | UnderPrefix:
     """The test that a worker runs for a look-up."""
     if lookup.match == "prefix":
         prefixes = PrefixSet(v for v in values.to_pylist() if v is not None)
         return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
-    return Member(values.drop_null(), negate=lookup.negate, name=lookup.name)
+    return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, time_zone=time_zone)
 
 
 def collect_values(lookup: LookupPredicate) -> pa.Array:
@@ -132,6 +145,8 @@ def collect_values(lookup: LookupPredicate) -> pa.Array:
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if len(array) > LARGEST_TABLE_ROWS or array.nbytes > LARGEST_TABLE_BYTES:
         raise _too_big(lookup, f"{len(array):,} values, {array.nbytes / 1e6:,.0f} MB")
+    if pa.types.is_nested(array.type):
+        raise QueryError(f"{lookup.name!r} looks up values of type {array.type}", hint="join with such a table instead")
     return (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).unique()
 
 
@@ -152,7 +167,7 @@ def _collect(lookup: LookupPredicate, df: Any) -> pa.Table:
 def _from_python(lookup: LookupPredicate, values: Any) -> pa.Array:
     try:
         return pa.array(list(values))
-    except (TypeError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (TypeError, OverflowError, pa.ArrowException) as error:
         raise QueryError(
             f"the values of {lookup.name!r} are not a set of one type: {error}",
             hint="pass a set, a list, a pandas or Arrow table, or a small Spark DataFrame",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
@@ -185,7 +186,10 @@ class NativeOrder:
         return self._policy.name != "fixed" and len(self.predicates) > 1
 
     def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
-        columns = list(dict.fromkeys(c for p in self.predicates for c in p.columns))
+        times = Counter(name.lower() for name in df.columns)  # after a join, a name may not say which column is meant
+        columns = [c for c in dict.fromkeys(c for p in self.predicates for c in p.columns) if times[c.lower()] < 2]
+        if not columns:
+            return df
         chosen = F.pmod(F.xxhash64(*(F.col(quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
         bits = F.struct(

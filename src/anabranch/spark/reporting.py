@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.model.predicates import Predicate
 from anabranch.ordering.pipeline import Tally
-from anabranch.report import FilterReport, PredicateReport, RouteReport
+from anabranch.report import NOT_RUN, FilterReport, PredicateReport, RouteReport
 from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark.ledger import Entry, Ledger, Part
 
@@ -27,7 +27,7 @@ def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger) -
         for at, i in enumerate(part):
             lines[i] = _arrow_line(predicates[i], order.index(i) + 1, tally, at)
     for i, p in enumerate(predicates):
-        lines.setdefault(i, _unmeasured(p, "-", order.index(i) + 1, "not run yet"))
+        lines.setdefault(i, _unmeasured(p, "-", order.index(i) + 1, NOT_RUN))
     spent = sum(float(t.seconds.sum()) for t in totals.values())
     return FilterReport(
         policy=policy,

@@ -7,11 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+from pyspark.sql.types import DataType, StructType
 
 # In Spark 4.0 times are in UTC by themselves, and there is no such parameter.
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type of a Spark type, times in UTC."""
+    return to_arrow_type(kind, **IN_UTC)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
