@@ -33,13 +33,20 @@ def expected(case: Case) -> Counter[Row]:
 
 
 def difference(seed: int) -> str | None:
+    """What the two say differently about the case of a seed."""
+    found = disagreement(random_case(seed), seed)
+    return found and f"seed {seed}: {found}"
+
+
+def disagreement(case: Case, number: int) -> str | None:
     """What the two say differently about a case.
 
-    Every third switches plans between ticks, every fifth loses its memory, in every seventh hash codes collide.
+    By number, every third switches plans between ticks, every fifth loses its memory, in every seventh hash codes
+    collide.
     """
-    case, switches = random_case(seed), random.Random(seed) if seed % 3 == 0 else None
+    switches = random.Random(number) if number % 3 == 0 else None
     with tempfile.TemporaryDirectory(prefix="anabranch-case-") as folder:
-        log = Path(folder) if seed % 5 == 0 else None
-        got = LocalEngine(case, bound(case), log, few_codes=seed % 7 == 0, switches=switches).answer()
+        log = Path(folder) if number % 5 == 0 else None
+        got = LocalEngine(case, bound(case), log, few_codes=number % 7 == 0, switches=switches).answer()
     want = expected(case)
-    return None if got == want else f"seed {seed}: {case}\nmissing {want - got}\nextra {got - want}"
+    return None if got == want else f"{case}\nmissing {want - got}\nextra {got - want}"

@@ -9,9 +9,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anabranch.cells.segments import LONGEST_LOG, SMALLEST_LOG_BYTES
-from cql.comparing import bound, difference, expected
+from cql.comparing import bound, difference, disagreement, expected
+from cql.generate import cases
 from cql.local import SHORT_LOG, LocalEngine
 from cql.streams import SECOND, Case, Cuts, Stream
 
@@ -24,6 +27,12 @@ def test_the_engine_agrees_with_the_definition() -> None:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         found = [each for each in pool.map(difference, range(CASES), chunksize=CHUNK) if each is not None]
     assert not found, f"{len(found)} of {CASES} cases differ, the first of them:\n{found[0]}"
+
+
+@settings(max_examples=2000 if CASES > 2000 else 150)
+@given(cases(), st.integers(0, 104))
+def test_the_engine_agrees_with_the_definition_on_cases_that_shrink(case: Case, number: int) -> None:
+    assert disagreement(case, number) is None
 
 
 def through_its_log(case: Case, folder: Path, restart_every: int) -> int:

@@ -21,7 +21,7 @@ import anabranch as ab
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import ticks
 from cql.answers import answered, before, expected
-from cql.generate import random_queries
+from cql.generate import MORE_COLUMNS, random_queries
 from cql.oracle import Oracle
 from cql.streams import Case, Row, Stream
 
@@ -37,7 +37,14 @@ LIVES = (0, 2, 1, 2, 1)
 """How often engines are started on their checkpoint while a stream goes on; 0 for those that run bounded inputs."""
 TICK_ROWS = 10
 ZERO = datetime(1970, 1, 1, tzinfo=UTC)
-TYPES = {"bigint": ("long", pa.int64()), "string": ("string", pa.string())}
+TYPES = {
+    "bigint": ("long", pa.int64()),
+    "string": ("string", pa.string()),
+    "double": ("double", pa.float64()),
+    "decimal(9, 2)": ("decimal(9,2)", pa.decimal128(9, 2)),
+    "boolean": ("boolean", pa.bool_()),
+    "date": ("date", pa.date32()),
+}
 
 
 def schema_of(stream: Stream) -> str:
@@ -127,7 +134,11 @@ def test_the_engine_agrees_with_the_definition(
     number: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ticks, "BATCH_ROWS", TICK_ROWS)
-    cases, cells, lives = random_queries(number, TOGETHER), CELLS[number % len(CELLS)], LIVES[number % len(LIVES)]
+    cases, cells, lives = (
+        random_queries(number, TOGETHER, MORE_COLUMNS),
+        CELLS[number % len(CELLS)],
+        LIVES[number % len(LIVES)],
+    )
     as_stream = lives > 0
     engine = None if as_stream else bounded_run(spark, cases, tmp_path, cells)
     for each in range(lives):

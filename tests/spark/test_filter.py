@@ -135,6 +135,15 @@ def test_a_good_order_is_found_while_the_job_runs(rows: DataFrame, recorder: Rec
     assert any(isinstance(e, Reordered) and e.after == ("selective", "costly") for e in f.events())
 
 
+def test_a_worker_goes_on_with_what_it_learned_in_its_last_task(spark: SparkSession) -> None:
+    f = ab.Filter(
+        ab.predicate(lambda i: i >= 0, "id", name="all"), ab.predicate(lambda i: i % 50 == 0, "id", name="few")
+    )
+    assert f.apply(spark.range(0, 40_000, 1, 10)).count() == 800
+    started = [e for e in f.events() if isinstance(e, Started)]
+    assert 1 <= len(started) <= 5, "two workers, ten tasks; a worker may be replaced"
+
+
 def test_the_next_dataframe_starts_with_what_was_learned(rows: DataFrame) -> None:
     f = ab.Filter(
         ab.predicate(lambda a: True, "a", name="all"),
