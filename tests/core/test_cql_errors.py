@@ -192,6 +192,36 @@ def test_what_a_relation_cannot_do_is_refused(text: str, words: str) -> None:
     assert words in str(error(text))
 
 
+def test_a_column_is_not_named_as_what_every_answer_has() -> None:
+    catalog = Catalog(streams={"s": ("k", "_ts", "_op")})
+    messages = {
+        "Select k As _TS From s": (
+            "the answer has a column '_ts' of its own at line 1, column 8\n"
+            "  Select k As _TS From s\n"
+            "         ^^^^^^^^\n"
+            "  hint: give it another name, as in As TS"
+        ),
+        "Select k, s.* From s": (
+            "the answer has a column '_ts' of its own at line 1, column 11\n"
+            "  Select k, s.* From s\n"
+            "            ^^^\n"
+            "  hint: list the columns, with _ts As ts"
+        ),
+        "Select k, _op From s [Rows 1] Union Select k, k From s": (
+            "the answer has a column '_op' of its own at line 1, column 11\n"
+            "  Select k, _op From s [Rows 1] Union Select k, k From s\n"
+            "            ^^^\n"
+            "  hint: give it another name, as in As op"
+        ),
+    }
+    for text, message in messages.items():
+        with pytest.raises(CQLError) as caught:
+            bind(text, catalog, "q")
+        assert str(caught.value) == message
+    assert bind("Select k, _ts As t, _op From s", catalog, "q").output == ("k", "t", "_op"), "a stream has no _op"
+    assert bind("With x As (Select * From s) Select k, _op As o From x", catalog, "q").output == ("k", "o")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -439,6 +439,19 @@ def test_a_stream_is_dropped_while_others_run(feed: Feed, spark: SparkSession, t
     assert answered(again.to_dataframe()) == wanted(other.oracle(), BUSY, 15)
 
 
+def test_columns_may_have_names_that_operators_use(spark: SparkSession) -> None:
+    names = ("_ts", "_op", "_start", "_end", "_weight", "_cell", "_key", "_order", "_n")
+    rows = spark.createDataFrame([(moment(n), n, *[10 * n] * len(names)) for n in range(3)], ["ts", "k", *names])
+    tables = rows.where("k = 2").selectExpr("*", "7 AS _time")
+    engine = ab.Engine(spark)
+    engine.stream("s", rows, timestamp="ts")
+    engine.relation("r", tables)
+    read = [f"s.{name} As x{name}" for name in names] + [f"r.{name} As y{name}" for name in (*names, "_time")]
+    latest = engine.query(f"Select {', '.join(read)}, s.k As _n From s [Rows 1], r Where s.k = r.k", "latest")
+    engine.run_batch()
+    assert [tuple(row) for row in latest.current().collect()] == [(*[20] * 2 * len(names), 7, 2)]
+
+
 def test_many_bounded_rows_take_several_ticks(spark: SparkSession) -> None:
     rows = spark.range(0, 600_000, 1, 4).selectExpr(
         "timestamp_micros(id * 1000) AS ts", "id % 5 AS k", "pmod(xxhash64(id), 1000000) AS a"
@@ -1113,6 +1126,8 @@ def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed:
         bounded.stream("x", empty, timestamp="when")
     with pytest.raises(QueryError, match="column 'seq' of stream 'x' is of type long, not a time"):
         bounded.stream("x", empty, timestamp="seq")
+    with pytest.raises(QueryError, match="column '_Time' of stream 'x' has the name"):
+        bounded.stream("x", empty.withColumnRenamed("k", "_Time"), timestamp="ts")
     with pytest.raises(QueryError, match="skew '5 parsecs' is no duration"):
         bounded.stream("x", empty, timestamp="ts", skew="5 parsecs")
     with pytest.raises(QueryError, match="relation 'x' is a streaming DataFrame"):

@@ -25,6 +25,8 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from anabranch.cql.bound import BoundQuery
@@ -37,6 +39,9 @@ from anabranch.cql.relations import Relation
 from anabranch.cql.scopes import Scope
 from anabranch.cql.selects import bind_select, check_clauses
 from anabranch.model.continuous import (
+    OP,
+    TS,
+    Plan,
     Query,
     SetKind,
     SetOperation,
@@ -75,9 +80,21 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
         raise context.error("no stream in the query", tree, hint)
     if not isinstance(plan, ToStream) and grows(plan):
         plan = ToStream(plan, "istream")
+    _check_names(tree, relation.output, plan, context)
     first, last = tree.meta.get("text_at", (0, len(source) - 1))
     text = query if isinstance(query, str) else source[first : last + 1]
     return BoundQuery(name, pruned(plan), relation.output, text, context.places)
+
+
+def _check_names(tree: exp.Query, output: Sequence[str], plan: Plan, context: Context) -> None:
+    """Refuse columns that would have the name of what the answer has besides them."""
+    taken = (TS,) if isinstance(plan, ToStream) else (TS, OP)
+    for name in (each for each in output if each.lower() in taken):
+        at = next((each for each in tree.selects if each.alias_or_name.lower() == name.lower()), None)
+        star = next((each for each in tree.selects if each.is_star), tree)
+        other = f"As {name.lstrip('_')}"
+        hint = f"list the columns, with {name} {other}" if at is None else f"give it another name, as in {other}"
+        raise context.error(f"the answer has a column {name.lower()!r} of its own", at or star, hint)
 
 
 def _bind(node: exp.Expr, context: Context, outer: Scope | None) -> Relation:

@@ -18,8 +18,8 @@ from anabranch.engine.functions import Functions
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import OP, TS, WRITTEN_ROW, AnswerTask, ShelveTask, filed
-from anabranch.model.continuous import scans
+from anabranch.engine.store import WRITTEN_ROW, AnswerTask, ShelveTask, filed
+from anabranch.model.continuous import OP, TS, scans
 from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask, Reports
 from anabranch.spark.grid import CELL, Grid, listed

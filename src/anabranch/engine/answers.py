@@ -25,8 +25,6 @@ from anabranch.engine.query import ContinuousQuery, there
 from anabranch.engine.sinks import Delivery, Memory
 from anabranch.engine.store import (
     ANSWERS,
-    OP,
-    TS,
     UNCONFIRMED,
     block_name,
     block_of,
@@ -34,6 +32,7 @@ from anabranch.engine.store import (
     tick_of,
     write_text,
 )
+from anabranch.model.continuous import OP, TS
 from anabranch.spark.names import quoted
 from anabranch.spark.schemas import empty_frame
 

@@ -26,7 +26,6 @@ from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine import sysstream
 from anabranch.engine.answering import Answering
 from anabranch.engine.answers import Answers
-from anabranch.engine.durations import duration
 from anabranch.engine.failures import plain
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import RECORDS, Intake
@@ -39,7 +38,7 @@ from anabranch.engine.script import execute
 from anabranch.engine.shelving import Shelving, Wanted
 from anabranch.engine.showing import Rates, progress, showing
 from anabranch.engine.ticks import Offer, TickRunner
-from anabranch.errors import QueryError, UnknownColumn, suggest
+from anabranch.errors import QueryError, suggest
 from anabranch.model.continuous import Query, scans
 from anabranch.spark.filter import Filter
 from anabranch.spark.summaries import stream_of
@@ -141,27 +140,7 @@ class Engine:
             Rows whose time is further ahead of the clock are not believed; None believes all.
         """
         self._fresh(name)
-        timestamp = folded(timestamp, df.columns)
-        sequence = sequence and folded(sequence, df.columns)
-        for column in (timestamp, *([sequence] if sequence else [])):
-            if column not in df.columns:
-                raise UnknownColumn(column, df.columns, where=f"stream '{name}'")
-        kind = df.schema[timestamp].dataType.typeName()
-        if kind not in ("timestamp", "timestamp_ntz", "date"):
-            raise QueryError(
-                f"column {timestamp!r} of stream {name!r} is of type {kind}, not a time",
-                hint=f"convert it first, as in df.withColumn({timestamp!r}, F.timestamp_micros({timestamp!r}))",
-            )
-        made = StreamInput(
-            name,
-            df,
-            timestamp,
-            duration(skew, "skew"),
-            sequence,
-            None if idle is None else duration(idle, "idle"),
-            duration(keep, "keep"),
-            None if horizon is None else duration(horizon, "horizon"),
-        )
+        made = StreamInput.of(name, df, timestamp, skew, sequence, idle, keep, horizon)
         with self._loop.between_ticks():
             self._registry.streams[name] = made
             self._manifest.streams.setdefault(name, StreamState())

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from anabranch.engine.store import TS, parts
+from anabranch.engine.store import parts
+from anabranch.model.continuous import TS
 
 
 @dataclass(frozen=True)

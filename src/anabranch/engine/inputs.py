@@ -13,8 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pyspark.sql import DataFrame
+
+from anabranch.cells.base import TIME
+from anabranch.cql.catalog import folded
+from anabranch.engine.durations import duration
+from anabranch.errors import QueryError, UnknownColumn
+
+TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,47 @@ class StreamInput:
     idle: int | None
     keep: int
     horizon: int | None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        df: DataFrame,
+        timestamp: str,
+        skew: str | timedelta,
+        sequence: str | None,
+        idle: str | timedelta | None,
+        keep: str | timedelta,
+        horizon: str | timedelta | None,
+    ) -> StreamInput:
+        """What a user declares, checked."""
+        timestamp = folded(timestamp, df.columns)
+        sequence = sequence and folded(sequence, df.columns)
+        for column in (timestamp, *([sequence] if sequence else [])):
+            if column not in df.columns:
+                raise UnknownColumn(column, df.columns, where=f"stream '{name}'")
+        taken = folded(TIME, df.columns)
+        if taken in df.columns:
+            raise QueryError(
+                f"column {taken!r} of stream {name!r} has the name under which times of rows are kept",
+                hint=f"rename it first, as in df.withColumnRenamed({taken!r}, 'time')",
+            )
+        kind = df.schema[timestamp].dataType.typeName()
+        if kind not in TIMES:
+            raise QueryError(
+                f"column {timestamp!r} of stream {name!r} is of type {kind}, not a time",
+                hint=f"convert it first, as in df.withColumn({timestamp!r}, F.timestamp_micros({timestamp!r}))",
+            )
+        return cls(
+            name,
+            df,
+            timestamp,
+            duration(skew, "skew"),
+            sequence,
+            None if idle is None else duration(idle, "idle"),
+            duration(keep, "keep"),
+            None if horizon is None else duration(horizon, "horizon"),
+        )
 
 
 @dataclass(frozen=True)

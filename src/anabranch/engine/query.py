@@ -12,11 +12,10 @@ from pyspark.sql import functions as F
 from anabranch.cql.rendering import render
 from anabranch.engine.durations import duration
 from anabranch.engine.sinks import Sink, sink_of
-from anabranch.engine.store import OP
 from anabranch.errors import QueryError
-from anabranch.model.continuous import Query
+from anabranch.model.continuous import OP, Query
 from anabranch.spark.filter import Filter
-from anabranch.spark.names import quoted
+from anabranch.spark.names import quoted, unused_name
 from anabranch.spark.summaries import stream_of
 
 if TYPE_CHECKING:
@@ -126,5 +125,6 @@ class ContinuousQuery:
 def there(changes: DataFrame, columns: Sequence[str], *about: Column) -> DataFrame:
     """The rows that are there after some changes, with more that is known about each."""
     weight = F.sum(F.when(F.col(OP) == "+", 1).otherwise(-1))
-    counted = changes.groupBy(*map(quoted, columns)).agg(weight.alias("_n"), *about).where("_n > 0")
-    return counted.withColumn("_n", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int")))).drop("_n")
+    count = unused_name(changes, "_n")
+    counted = changes.groupBy(*map(quoted, columns)).agg(weight.alias(count), *about).where(f"{count} > 0")
+    return counted.withColumn(count, F.explode(F.sequence(F.lit(1), F.col(count).cast("int")))).drop(count)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.engine.store import parts
 from anabranch.errors import QueryError, suggest
+from anabranch.model.continuous import TS
 
 FORMATS = ("parquet", "json", "csv")
 SHOWN_ROWS = 20
@@ -55,7 +56,7 @@ class Console:
     def deliver(self, given: Delivery) -> None:
         """Print."""
         print(f"-- tick {given.tick}")
-        given.answer.orderBy("_ts").show(self._rows, truncate=False)
+        given.answer.orderBy(TS).show(self._rows, truncate=False)
 
 
 class Foreach:

@@ -16,9 +16,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.cells.base import TIME, WEIGHT
 from anabranch.errors import ResourceError
+from anabranch.model.continuous import OP, TS
 from anabranch.spark.summaries import NEWEST, OLDEST
 
-TS, OP = "_ts", "_op"
 WRITTEN = pa.schema(
     [
         ("name", pa.string()),

@@ -18,6 +18,8 @@ from typing import Literal, TypeAlias
 
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
 SetKind: TypeAlias = Literal["union", "except", "intersect"]
+TS, OP = "_ts", "_op"
+"""Columns that answers have besides their own: the time, and in relations whether a row enters or leaves."""
 
 
 @dataclass(frozen=True)

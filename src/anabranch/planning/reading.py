@@ -182,7 +182,7 @@ class _Reader(Generic[Flow]):
     def _row_window(self, plan: Window, rows: int, then: Then | None) -> Flow:
         flow = self.rows(plan.input, True)
         schema = self._backend.schema(flow)
-        order = tuple(name for name in schema.names if name.startswith(ORDER))
+        order = tuple(name for name in schema.names if name.startswith(ORDER) and name not in plan.columns)
         make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
