@@ -121,6 +121,12 @@ def test_a_problem_in_a_script_counts_its_lines() -> None:
         bind(statement.ast, CATALOG, "q")  # type: ignore[union-attr]
 
 
+def test_a_problem_in_a_view_of_a_script_counts_the_lines_of_the_script() -> None:
+    statement = parse("Show Streams;\nCreate View v As\n  Select aa From s1")[1]
+    with pytest.raises(CQLError, match="line 3, column 10"):
+        bind("Select * From v", Catalog(CATALOG.streams, views={"v": statement.ast}), "q")  # type: ignore[union-attr]
+
+
 def test_an_error_is_a_query_error_and_survives_pickling() -> None:
     found = error("Select kk From s1")
     assert isinstance(found, QueryError)

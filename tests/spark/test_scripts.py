@@ -126,6 +126,19 @@ def test_what_is_dropped_can_no_longer_be_read(tmp_path: Path) -> None:
         explained(tmp_path, text.format("Query"))
 
 
+@pytest.mark.parametrize("head", ["Create Query q As", "Create View v As", "", "Explain"])
+def test_a_problem_is_shown_where_the_file_has_it(spark: SparkSession, tmp_path: Path, head: str) -> None:
+    declared = f"Create Stream s (k Long, ts Timestamp) From 'csv'\n  With (path = '{tmp_path}') Timestamp ts;"
+    text = f"{declared}\n{head}\nSelect k\nFrom s\nWhere kk > 3"
+    message = "unknown column 'kk' at line 6, column 7\n  Where kk > 3\n        ^^\n"
+    with pytest.raises(QueryError) as caught:
+        explained(tmp_path, text)
+    assert str(caught.value).startswith(message)
+    with pytest.raises(QueryError) as caught:
+        ab.Engine(spark).execute(text)
+    assert str(caught.value).startswith(message)
+
+
 @pytest.mark.parametrize("form", ["socket", "rate", "kafka", "Rate"])
 def test_columns_are_not_declared_where_a_source_has_its_own(spark: SparkSession, tmp_path: Path, form: str) -> None:
     text = f"Create Stream s (k Long) From '{form}' Timestamp ts; Select k From s"

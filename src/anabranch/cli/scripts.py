@@ -79,19 +79,19 @@ def _explained(statement: cql.Statement, known: dict[str, dict[str, Any]]) -> st
             known["stream"][statement.name] = _columns(statement)
         case cql.CreateRelation():
             known["relation"][statement.name] = _columns(statement)
-        case cql.CreateView(name, text):
-            bind(text, catalog, name)
-            known["view"][name] = text
-        case cql.CreateQuery(name, text):
-            query = known["query"][name] = bind(text, catalog, name)
+        case cql.CreateView(name, _, ast):
+            bind(ast, catalog, name)
+            known["view"][name] = ast
+        case cql.CreateQuery(name, _, ast):
+            query = known["query"][name] = bind(ast, catalog, name)
             return f"{name}\n{_plan(query)}"
         case cql.DropStatement(kind, name):
             del known[kind][catalog.own_name(kind, name)]
         case cql.Explain(str(name)):
             own = catalog.own_name("query", name)
             return f"{own}\n{_plan(known['query'][own])}"
-        case cql.SelectStatement(text) | cql.Explain(cql.SelectStatement(text)):
-            return _plan(bind(text, catalog, "query"))
+        case cql.SelectStatement(_, ast) | cql.Explain(cql.SelectStatement(_, ast)):
+            return _plan(bind(ast, catalog, "query"))
     return None
 
 

@@ -32,7 +32,7 @@ from sqlglot import exp
 from anabranch.cql.bound import BoundQuery
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.context import Context, Names
-from anabranch.cql.dialect import parse_query
+from anabranch.cql.dialect import parse_query, written
 from anabranch.cql.growth import grows
 from anabranch.cql.pruning import pruned
 from anabranch.cql.relations import Relation
@@ -71,8 +71,7 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
         If a name is unknown or ambiguous, or the query asks for what cannot be; it shows the place.
     """
     tree = parse_query(query) if isinstance(query, str) else query
-    source = tree.meta.get("source", "")
-    context = Context(catalog, Names(), source)
+    context = Context(catalog, Names(), tree.meta.get("source", ""))
     relation = _bind(tree, context, None)
     plan = relation.plan
     if not scans(plan, "stream"):
@@ -81,9 +80,7 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
     if not isinstance(plan, ToStream) and grows(plan):
         plan = ToStream(plan, "istream")
     _check_names(tree, relation.output, plan, context)
-    first, last = tree.meta.get("text_at", (0, len(source) - 1))
-    text = query if isinstance(query, str) else source[first : last + 1]
-    return BoundQuery(name, pruned(plan), relation.output, text, context.places)
+    return BoundQuery(name, pruned(plan), relation.output, written(query), context.places)
 
 
 def _check_names(tree: exp.Query, output: Sequence[str], plan: Plan, context: Context) -> None:

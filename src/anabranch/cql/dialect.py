@@ -50,6 +50,15 @@ def parse_nodes(text: str) -> list[exp.Expr]:
     return found
 
 
+def written(query: str | exp.Query) -> str:
+    """The text of a query, without what stands around it in a script."""
+    if isinstance(query, str):
+        return query
+    source: str = query.meta.get("source", "")
+    first, last = query.meta.get("text_at", (0, len(source) - 1))
+    return source[first : last + 1]
+
+
 def parse_query(text: str) -> exp.Query:
     """A single query."""
     nodes = parse_nodes(text)

@@ -22,7 +22,7 @@ from anabranch.cql.declarations import (
     Sink,
     Statement,
 )
-from anabranch.cql.dialect import parse_nodes
+from anabranch.cql.dialect import parse_nodes, written
 from anabranch.cql.problems import CQLError, span
 
 __all__ = [
@@ -60,9 +60,4 @@ def _statement(node: exp.Expr, text: str) -> Statement:
     if not isinstance(node, exp.Query):
         start, end = span(node)
         raise CQLError("this is no statement", source=text, start=start, end=end)
-    return SelectStatement(_written(node, text), node)
-
-
-def _written(node: exp.Query, text: str) -> str:
-    first, last = node.meta.get("text_at", (0, len(text) - 1))
-    return text[first : last + 1]
+    return SelectStatement(written(node), node)

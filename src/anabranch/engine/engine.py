@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from sqlglot import exp
 
 from anabranch.cells.base import EVER
 from anabranch.cql.binder import bind
@@ -159,13 +160,13 @@ class Engine:
         self._answering.functions.add(name, function, returns)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
-    def view(self, name: str, text: str) -> None:
+    def view(self, name: str, text: str | exp.Query) -> None:
         """Register a query that others read by name; it does not run by itself."""
         self._fresh(name)
         bind(text, self.catalog, name)
         self._registry.views[name] = text
 
-    def query(self, text: str, name: str, *, history: bool = False) -> ContinuousQuery:
+    def query(self, text: str | exp.Query, name: str, *, history: bool = False) -> ContinuousQuery:
         """Register a query.
 
         It sees all rows of streams that have not begun yet. Of a stream that runs already it sees rows from now on, or,
@@ -188,7 +189,7 @@ class Engine:
             self._want()
         return handle
 
-    def bind(self, text: str, name: str = "query") -> Query:
+    def bind(self, text: str | exp.Query, name: str = "query") -> Query:
         """The plan of a query that is not registered."""
         return bind(text, self.catalog, name)
 

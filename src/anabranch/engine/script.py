@@ -37,13 +37,13 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.CreateRelation():
             engine.relation(statement.name, _load(spark, statement, streaming=False))
         case cql.CreateView():
-            engine.view(statement.name, statement.text)
+            engine.view(statement.name, statement.ast)
         case cql.CreateQuery():
-            query = engine.query(statement.text, statement.name, history=statement.from_history)
+            query = engine.query(statement.ast, statement.name, history=statement.from_history)
             if statement.sink is not None:
                 query.use_sink(statement.sink.format, **dict(statement.sink.options))
         case cql.SelectStatement():
-            engine.query(statement.text, f"query_{len(engine.queries) + 1}")
+            engine.query(statement.ast, f"query_{len(engine.queries) + 1}")
         case cql.DropStatement():
             _drop(engine, statement)
         case cql.Pause():
@@ -121,5 +121,5 @@ def _explain(engine: Engine, statement: cql.Explain) -> str:
     if isinstance(statement.target, str):
         query = _query(engine, statement.target).query
     else:
-        query = engine.bind(statement.target.text)
+        query = engine.bind(statement.target.ast)
     return f"{render(query.plan)}\n\n{mermaid(query)}"

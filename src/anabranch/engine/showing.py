@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from anabranch.cells.base import EVER
+from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
 from anabranch.engine.registry import Registry
 from anabranch.errors import QueryError, suggest
@@ -41,7 +42,8 @@ def showing(kind: str, registry: Registry, manifest: Manifest) -> str:
             ("relation", "columns"), [(name, ", ".join(df.columns)) for name, df in registry.relations.items()]
         )
     if kind == "views":
-        return _table(("view", "query"), [(name, " ".join(text.split())) for name, text in registry.views.items()])
+        views = registry.views.items()
+        return _table(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, KINDS, "kinds"))
 
 
