@@ -57,6 +57,30 @@ def test_a_wrong_number_of_rows_is_shown() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("window", "what", "place"),
+    [
+        ("Rows 99999999999999999999", "Rows has too large a number", 6),
+        ("Rows 5 Slide 99999999999999999999", "Slide has too large a number", 14),
+        ("Range 99999999999999 Days", "Range is longer than 36,000 years", 7),
+    ],
+)
+def test_windows_that_no_number_can_hold_are_shown(window: str, what: str, place: int) -> None:
+    assert str(error(f"Select k From s1 [{window}]")).startswith(f"{what} at line 1, column {18 + place}\n")
+    bind("Select k From s1 [Range 13000000 Days]", CATALOG, "q")
+
+
+def test_a_replay_of_nothing_is_shown() -> None:
+    with pytest.raises(CQLError) as caught:
+        parse("Create Stream s (k Long)\n  From 'replay' With (speed = 60) Timestamp ts")
+    assert str(caught.value) == (
+        "'replay' needs a path at line 2, column 8\n"
+        "    From 'replay' With (speed = 60) Timestamp ts\n"
+        "         ^^^^^^^^\n"
+        "  hint: as in From 'replay' With (path = 'in/', speed = 60)"
+    )
+
+
 def test_an_unknown_function_is_shown_and_one_is_suggested() -> None:
     functions = {"suspicious": FunctionInfo("suspicious")}
     catalog = Catalog(CATALOG.streams, functions=functions, builtins=lambda: ["soundex", "Levenshtein", "elt"])

@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import merging, store, ticks
-from anabranch.errors import AnabranchError, QueryError
+from anabranch.errors import AnabranchError, DataError, QueryError
 from anabranch.spark.grid import CELL, Grid
 from anabranch.spark.session import LOCAL_FILES, LOG_FILES
 from cql.answers import answered, before, expected
@@ -823,6 +823,8 @@ def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path)
     engine.query("Select Sum(a) As total From s [Rows 5]", "overflow").start()
     engine.query("Select k From s Where explodes(a)", "divided").start()
     engine.query(BUSY.replace("Sum(a)", "Max(a)"), "undelivered").start(sink=full)
+    (tmp_path / "file").touch()
+    engine.query("Select a From s [Rows 1]", "unwritten").start(sink="json", path=tmp_path / "file" / "out")
     busy, small = engine.query(PAIRS, "pairs").start(), engine.query(SMALL, "small").start()
     seen = engine.query("Select Istream(query, value) From SysStream [Now] Where property = 'rows'", "seen").start()
     feed.add((0, 0, 2**62), (1, 0, 1), (2, 0, 2))
@@ -835,6 +837,7 @@ def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path)
         "overflow": r"^the sum in '\w+' exceeds the range of a long\n  hint: cast its argument to double",
         "divided": "ZeroDivisionError",
         "undelivered": "the disk of the sink is full",
+        "unwritten": r"^'\S*/file/out' cannot be written: [^\n]{,300}\n  hint: name a folder that can be written",
     }
     for name, message in failures.items():
         assert engine.queries[name].status == "failed"
@@ -1069,8 +1072,10 @@ def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended
     pq.write_table(pa.table({"seq": [2], "ts": times, "k": ["one"], "a": [1]}), place.with_name("_next"))
     os.utime(place.with_name("_next"), (1, 1))
     place.with_name("_next").rename(place)
-    with pytest.raises(Exception, match=r"(?s)next\.parquet.*\bk\b|\bk\b.*next\.parquet"):
+    with pytest.raises(DataError, match=r"(?s)next\.parquet.*\bk\b|\bk\b.*next\.parquet") as caught:
         settled(reads)
+    assert len(str(caught.value)) < 1000, "no traces"
+    assert caught.value.hint
     assert reads.status == "failed"
     other.add((2, 0, 3), (3, 1, 4))
     settled(apart)
@@ -1095,6 +1100,8 @@ def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended
         ("Select k From s Order By k", "Order By"),
         ("Select nothing(k) From s", "nothing"),
         ("Select Sum(label) As n From s [Now], r Where s.k = r.k", "sum needs numbers"),
+        ("Select\nMax(array(k)) As m From s [Rows 2]", "max compares values, .* a list.* at line 2, column 1"),
+        ("Select Count(Distinct struct(k)) As m From s", "count of distinct values compares values"),
     ],
 )
 def test_queries_that_cannot_be_are_refused_when_they_are_registered(
@@ -1260,6 +1267,8 @@ def test_a_script_says_it_all(feed: Feed, spark: SparkSession, tmp_path: Path) -
     for text, message in {
         "Pause nobody": "there is no query 'nobody'",
         "Create Relation x From 'parquet' With (path = '/nowhere')": "'x' cannot be read",
+        "Create Stream x From 'parquet' With (path = '/nowhere') Timestamp ts": "'x' cannot be read",
+        "Create Relation x From 'parket'": r"Failed to find the data source: parket(.|\n)*did you mean 'parquet'",
     }.items():
         with pytest.raises(QueryError, match=message):
             engine.execute(text)

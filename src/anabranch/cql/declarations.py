@@ -13,6 +13,8 @@ Kind: TypeAlias = Literal["stream", "relation", "query", "view"]
 
 DESCRIBES_ITSELF = ("rate", "rate-micro-batch", "socket", "kafka", "delta", "iceberg")
 """Formats whose columns are given: to declare others would be in vain."""
+REPLAY = "replay"
+"""The format of files whose rows come as they once came."""
 
 
 @dataclass(frozen=True)

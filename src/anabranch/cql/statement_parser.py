@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from anabranch.cql.declarations import (
     DESCRIBES_ITSELF,
+    REPLAY,
     Columns,
     CreateQuery,
     CreateRelation,
@@ -101,9 +102,12 @@ class StatementParser(WindowParser):
     def _parse_input(self) -> tuple[Columns, str, Options]:
         """Columns, format and options of what is read."""
         start, columns = self._curr, self._parse_columns()
+        named = self._next
         kind, options = self._parse_source("From")
         if columns and kind.lower() in DESCRIBES_ITSELF:
             self.fail(f"{kind!r} has columns of its own", start, "leave the list of columns out")
+        if kind.lower() == REPLAY and "path" not in (key.lower() for key, _ in options):
+            self.fail(f"{kind!r} needs a path", named, f"as in From '{REPLAY}' With (path = 'in/', speed = 60)")
         return columns, kind, options
 
     def _parse_columns(self) -> Columns:

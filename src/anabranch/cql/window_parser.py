@@ -15,10 +15,11 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.cql.problems import CQLError, PlacedParseError
-from anabranch.cql.windows import UNITS, WindowSpec, microseconds, unit_of, varies
+from anabranch.cql.windows import MOST, UNITS, WindowSpec, microseconds, unit_of, varies
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 WINDOWS = "the windows are [Rows N], [Range T], [Now], [Partition By a, b Rows N], each but [Now] also with Slide"
+ALL_ROWS = "for all rows leave the window out, or write [Rows Unbounded]"
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 
 
@@ -128,6 +129,8 @@ class WindowParser(SparkParser):
         text = self._prev.text if self._match(TokenType.NUMBER) else ""
         if negative or not text.isdigit() or int(text) < 1:
             self.fail(f"{keyword} needs a whole number above zero", start, f"as in [{keyword} 100]")
+        if int(text) > MOST:
+            self.fail(f"{keyword} has too large a number", start, ALL_ROWS if keyword == "Rows" else None)
         return int(text)
 
     def _parse_slide(self, of_rows: bool) -> dict[str, int]:
@@ -159,6 +162,8 @@ class WindowParser(SparkParser):
         duration = microseconds(number, unit.text)
         if duration is None:
             self.fail(f"{keyword} is no whole number of microseconds", start, example)
+        if duration > MOST:
+            self.fail(f"{keyword} is longer than 36,000 years", start, ALL_ROWS if keyword == "Range" else example)
         return duration
 
     def _parse_statement(self) -> exp.Expr | None:

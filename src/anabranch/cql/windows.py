@@ -22,6 +22,9 @@ UNITS = {
 VARYING_UNITS = ("month", "quarter", "year")
 """Units whose length depends on the calendar: a window of them would hold rows for longer or shorter."""
 
+MOST = 2**60
+"""Rows, or microseconds: 36,000 years. Times and counts are 64 bits wide, and sums of them have to fit."""
+
 
 @dataclass(frozen=True)
 class WindowSpec:

@@ -78,7 +78,7 @@ class Answers:
             try:
                 query.sink.deliver(Delivery(each, some, partial(self._frame, schema)))
             except Exception as error:
-                query.error, query.status = error, "failed"
+                query.error, query.status = plain(error), "failed"
                 return
             write_text(self._marker(query), str(each))
 

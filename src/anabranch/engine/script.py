@@ -6,19 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.cql import statements as cql
 from anabranch.cql.catalog import folded
-from anabranch.cql.declarations import DESCRIBES_ITSELF
+from anabranch.cql.declarations import DESCRIBES_ITSELF, REPLAY
 from anabranch.cql.rendering import mermaid, render
+from anabranch.engine.failures import SPARKS, brief
 from anabranch.engine.query import ContinuousQuery
-from anabranch.errors import QueryError
-from anabranch.spark.replay import NAME, ReplaySource
+from anabranch.errors import QueryError, suggest
+from anabranch.spark.replay import ReplaySource
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
+
+FORMATS = ("parquet", "csv", "json", "orc", "text", REPLAY, *DESCRIBES_ITSELF)
 
 
 def execute(engine: Engine, spark: SparkSession, text: str, *, bounded: bool) -> list[str]:
@@ -76,11 +78,22 @@ def _micros(count: int) -> str:
 
 def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation, *, streaming: bool) -> DataFrame:
     """The rows that a statement names, by Spark's own readers."""
-    options = dict(statement.options)
-    if statement.format == NAME:
-        if not streaming:  # all at once
-            kind = str(options.get("format", "parquet"))
-            return _load(spark, replace(statement, format=kind, options=(("path", options["path"]),)), streaming=False)
+    options = {"path" if key.lower() == "path" else key: value for key, value in statement.options}
+    if statement.format == REPLAY and not streaming:  # all at once
+        kind = str(options.get("format", "parquet"))
+        return _load(spark, replace(statement, format=kind, options=(("path", options["path"]),)), streaming=False)
+    try:
+        return _read(spark, statement, options, streaming)
+    except SPARKS as error:
+        unknown = "[DATA_SOURCE_NOT_FOUND]" in str(error)
+        hint = suggest(statement.format, FORMATS, "formats") if unknown else "check the format, the path, the options"
+        raise QueryError(f"{statement.name!r} cannot be read: {brief(error)}", hint=hint) from None
+
+
+def _read(
+    spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation, options: dict[str, str], streaming: bool
+) -> DataFrame:
+    if statement.format == REPLAY:
         spark.dataSource.register(ReplaySource)
         options |= _replayed_by(spark, statement) if isinstance(statement, cql.CreateStream) else {}
     path = options.pop("path", None)
@@ -91,13 +104,7 @@ def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation,
     elif streaming and statement.format.lower() not in DESCRIBES_ITSELF and path:
         reader = reader.schema(spark.read.format(statement.format).options(**options).load(path).schema)
     load: Callable[..., DataFrame] = reader.load
-    try:
-        return load(path) if path else load()
-    except PySparkException as error:
-        first = str(error).splitlines()[0]
-        raise QueryError(
-            f"{statement.name!r} cannot be read: {first}", hint="check the format, the path, the options"
-        ) from None
+    return load(path) if path else load()
 
 
 def _replayed_by(spark: SparkSession, statement: cql.CreateStream) -> dict[str, str]:

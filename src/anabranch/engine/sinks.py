@@ -11,8 +11,9 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from anabranch.engine.failures import SPARKS, brief
 from anabranch.engine.store import parts
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.model.continuous import TS
 
 FORMATS = ("parquet", "json", "csv")
@@ -79,6 +80,13 @@ class Files:
 
     def deliver(self, given: Delivery) -> None:
         """Write beside, then rename; what an earlier delivery of the tick left is replaced."""
+        try:
+            self._write(given)
+        except (OSError, *SPARKS) as error:
+            hint = "name a folder that can be written, and columns that the format knows; then start() again"
+            raise ResourceError(f"{str(self._folder)!r} cannot be written: {brief(error)}", hint=hint) from error
+
+    def _write(self, given: Delivery) -> None:
         name = f"tick={given.tick:012d}"
         final, beside = self._folder / name, self._folder / f".{name}"
         shutil.rmtree(beside, ignore_errors=True)

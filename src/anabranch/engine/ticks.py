@@ -168,7 +168,9 @@ class TickRunner:
         try:
             self._advance(manifest, advances, prefix)
         except Exception as error:
-            log.warning("a tick of %s is tried again: %s", ", ".join(each.query.name for each in advances), error)
+            log.warning(
+                "a tick of %s is tried again: %s", ", ".join(each.query.name for each in advances), plain(error)
+            )
             for each in advances:
                 self._advance_alone(manifest, each, prefix)
 

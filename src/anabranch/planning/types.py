@@ -51,6 +51,13 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     DataType(int64)
     """
     function = aggregation.function
+    compares = aggregation.distinct or function in ("min", "max", "quantile")
+    if compares and argument is not None and pa.types.is_nested(argument) and not is_bundle(argument):
+        of = f"{function} of distinct values" if aggregation.distinct else function
+        raise TypeProblem(
+            f"{of} compares values, and its argument is a {sql_name(argument)}",
+            hint="take a part of it, or cast it to a string, as in to_json(a)",
+        )
     if function == "count":
         return pa.int64()
     assert argument is not None, f"{function} has an argument"
