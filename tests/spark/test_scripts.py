@@ -48,6 +48,7 @@ def test_a_file_runs_to_the_end_of_its_inputs(
     assert scripts.run(script, tmp_path / "state", Console(file=out), batch=True, seconds=None) == 0
     assert "busy" in out.getvalue()
     assert "|0   |6  |2026-01-01 00:00:15|+  |" in capsys.readouterr().out
+    assert spark.read.parquet(str(tmp_path / "calls-out")).count() == 80, "its sinks have the answers"
 
 
 def test_a_file_runs_as_a_stream_and_goes_on_from_its_state(spark: SparkSession, script: Path, tmp_path: Path) -> None:

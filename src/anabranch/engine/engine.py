@@ -287,7 +287,10 @@ class Engine:
     # -- running
 
     def run_batch(self) -> dict[str, DataFrame]:
-        """Run all queries over bounded inputs to their end: the same answers as a stream of the same rows gives."""
+        """Run all queries over bounded inputs to their end: the same answers as a stream of the same rows gives.
+
+        Sinks are given them then, tick by tick.
+        """
         registry = self._registry
         for name, stream in registry.streams.items():
             if stream.df.isStreaming:
@@ -342,6 +345,8 @@ class Engine:
                 raise offer.error
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
+        for query in registry.queries.values():
+            self._answers.deliver(query, self._manifest.tick)
         for query in registry.queries.values():
             if query.error is not None:
                 raise query.error
