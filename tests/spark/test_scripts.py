@@ -204,6 +204,13 @@ def test_names_mean_the_same_in_every_case(engine: ab.Engine) -> None:
     assert engine.catalog.names() == ["SysStream", "Hosts"]
 
 
+def test_queries_without_a_name_get_one_that_is_free(engine: ab.Engine) -> None:
+    engine.execute("Select k From Calls; Drop Query Busy; Select k From Calls Where k > 1; Select k From Calls")
+    assert list(engine.queries) == ["Idle", "query_3", "query_4", "query_5"]
+    engine.execute("Drop Query Idle; Drop Query query_4; Select k From Calls [Now]; Select k From Calls")
+    assert list(engine.queries) == ["query_3", "query_5", "query_4", "query_6"]
+
+
 def test_a_replay_finds_its_column_of_times_in_every_case(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("SELECT timestamp_seconds(1) AS Ts, 2L AS k").write.parquet(str(tmp_path / "in"))
     engine = ab.Engine(spark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +46,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
             if statement.sink is not None:
                 query.use_sink(statement.sink.format, **dict(statement.sink.options))
         case cql.SelectStatement():
-            engine.query(statement.ast, f"query_{len(engine.queries) + 1}")
+            engine.query(statement.ast, _free_name(engine))
         case cql.DropStatement():
             _drop(engine, statement)
         case cql.Pause():
@@ -57,6 +58,12 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.Explain():
             return _explain(engine, statement)
     return None
+
+
+def _free_name(engine: Engine) -> str:
+    """A name for a query that has none: the same whenever the same script is carried out anew."""
+    taken = {name.lower() for name in engine.catalog.names()}
+    return next(name for n in count(len(engine.queries) + 1) if (name := f"query_{n}") not in taken)
 
 
 def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStream, bounded: bool) -> None:
