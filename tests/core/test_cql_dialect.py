@@ -138,7 +138,7 @@ def test_istream_without_parentheses_is_a_name() -> None:
         ("[Rows 3 Rows 4]", "unexpected 'Rows' in the window"),
         ("[Now] [Rows 4]", "a second window"),
         ("[Now] As x [Rows 4]", "a second window"),
-        ("[Rows 3", "unexpected 'end' in the window"),
+        ("[Rows 3", "the statement ends too early"),
     ],
 )
 def test_a_wrong_window_is_refused(window: str, words: str) -> None:

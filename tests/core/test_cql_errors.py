@@ -115,6 +115,19 @@ def test_without_a_list_of_functions_any_name_may_be_one_of_sparks() -> None:
     assert bind("Select frobnicate(a) From s1", CATALOG, "q").output == ("frobnicate",)
 
 
+def test_a_text_that_ends_too_early_is_shown_where_it_ends() -> None:
+    assert str(error("Select *\nFrom \n")) == ("the statement ends too early at line 2, column 5\n  From\n      ^")
+    assert str(error("Select k From s1 [Range 1 Minute")) == (
+        "the statement ends too early at line 1, column 33\n"
+        "  Select k From s1 [Range 1 Minute\n"
+        "                                  ^\n"
+        "  hint: the windows are [Rows N], [Range T], [Now], [Partition By a, b Rows N], each but [Now] also with Slide"
+    )
+    for text in ("Show Streams; Create", "Show Streams; Drop", "Show Streams; Show"):
+        with pytest.raises(CQLError, match=f"the statement ends too early at line 1, column {len(text) + 1}\n"):
+            parse(text)
+
+
 @pytest.mark.parametrize("unit", ["Months", "quarter", "YEARS"])
 def test_units_without_a_fixed_length_are_refused(unit: str) -> None:
     text = f"Select k From s1 [Range 3 {unit}]"
@@ -162,7 +175,12 @@ def test_an_error_is_a_query_error_and_survives_pickling() -> None:
     [
         ("Selct k From s1", "did you mean 'Select'?"),
         ("Select k From s1 Where a > 3 Grup By k", "did you mean 'Group'?"),
-        ("Select k From s1 Where", "something is missing"),
+        ("Select k From s1 Where", "something is missing at 'Where'"),
+        ("Select k From s1 Where a >", "something is missing at '>'"),
+        ("Select k From s1 Where (a", "ends too early at line 1, column 26"),
+        ("Select Istream(", "ends too early at line 1, column 16"),
+        ("Select k From s1 [", "ends too early at line 1, column 19"),
+        ("Select k From s1 [Rows", "a whole number above zero at line 1, column 23"),
         ("Select (k From s1", "a closing parenthesis"),
         ("Select 'k From s1", "close every quote"),
         ("Select x.k From s1", "'x' does not stand in From"),

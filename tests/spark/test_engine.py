@@ -730,6 +730,8 @@ def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_vers
     other = BUSY.replace("10 Seconds", "11 Seconds")
     with pytest.raises(QueryError, match="the checkpoint holds another query, or other inputs, under the name 'busy'"):
         engine.query(other, "busy")
+    with pytest.raises(QueryError, match="the checkpoint holds a query 'busy', which 'Busy' would be, too"):
+        engine.query(BUSY, "Busy")
     engine.drop("busy")
     assert engine.query(other, "busy").status == "registered"
 
@@ -1147,6 +1149,11 @@ def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed:
         bounded.queries["known"].use_sink("parket")
     with pytest.raises(QueryError, match="sink 'csv' needs a path"):
         bounded.queries["known"].use_sink("csv")
+    assert bounded.late("S").columns == bounded.unusable("s").columns == empty.columns
+    assert bounded.rows_taken("S") == 0
+    for ask in (bounded.late, bounded.unusable, bounded.rows_taken):
+        with pytest.raises(QueryError, match="there is no stream 'nope'\n  hint: The streams are: SysStream, s"):
+            ask("nope")
     with pytest.raises(QueryError, match="there is no 'knwn' to drop"):
         bounded.drop("knwn")
     engine = ab.Engine(spark)

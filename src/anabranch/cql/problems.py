@@ -25,6 +25,7 @@ KEYWORDS = (
     "Pause Resume Show Explain Queries Streams Relations Views"
 ).split()
 CLOSE = 0.7
+MISSING = "the statement ends too early"
 
 
 class CQLError(QueryError):
@@ -43,9 +44,9 @@ class CQLError(QueryError):
 
 
 class PlacedParseError(ParseError):
-    """A parse error that remembers the tokens around it."""
+    """A parse error that remembers the tokens around it; without `token` the text ends there."""
 
-    def __init__(self, message: str, token: Token, before: Token | None, first: Token | None) -> None:
+    def __init__(self, message: str, token: Token | None, before: Token | None, first: Token | None) -> None:
         super().__init__(message, [{"description": message}])
         self.token = token
         self.before = before
@@ -102,11 +103,19 @@ def from_parser(error: ParseError, source: str) -> CQLError:
                 end=suspect.end,
                 hint=f"did you mean {close[0]!r}?",
             )
-    return CQLError(_description(error), source=source, start=token.start, end=token.end, hint=_parser_hint(error))
+    return at_token(_description(error), source, token, before, _parser_hint(error))
+
+
+def at_token(what: str, source: str, token: Token | None, before: Token | None, hint: str | None) -> CQLError:
+    """An error that shows a token, or, where the text ends, the place behind the last one."""
+    start = token.start if token else before.end + 1 if before else 0
+    return CQLError(what, source=source, start=start, end=token.end if token else None, hint=hint)
 
 
 def _description(error: PlacedParseError) -> str:
     message = str(error)
+    if not error.token:
+        return MISSING
     if message.startswith(("Required keyword", "Expecting )")):
         return f"something is missing at {error.token.text!r}"
     if "Unexpected token" in message:

@@ -66,7 +66,7 @@ class StatementParser(WindowParser):
 
     def _parse_cql_create(self) -> Statement:
         if not self._match_texts(KINDS):
-            self.fail(f"cannot create {self._curr.text!r}", hint="Create Stream, Relation, Query or View")
+            self.fail_here("cannot create", "Create Stream, Relation, Query or View")
         kind = self._prev.text.title()
         name = self._name(f"Create {kind}")
         if kind == "Stream":
@@ -178,13 +178,13 @@ class StatementParser(WindowParser):
 
     def _parse_cql_drop(self) -> DropStatement:
         if not self._match_texts(KINDS):
-            self.fail(f"cannot drop {self._curr.text!r}", hint="Drop Stream, Relation, Query or View")
+            self.fail_here("cannot drop", "Drop Stream, Relation, Query or View")
         kind: Any = self._prev.text.lower()
         return DropStatement(kind, self._name(f"Drop {kind.title()}"))
 
     def _parse_cql_show(self) -> Show:
         if not self._match_texts(LISTS):
-            self.fail(f"cannot show {self._curr.text!r}", hint="Show Queries, Streams, Relations or Views")
+            self.fail_here("cannot show", "Show Queries, Streams, Relations or Views")
         kind: Any = self._prev.text.lower()
         return Show(kind)
 

@@ -14,7 +14,7 @@ from sqlglot._typing import E
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from anabranch.cql.problems import CQLError, PlacedParseError
+from anabranch.cql.problems import MISSING, PlacedParseError, at_token
 from anabranch.cql.windows import MOST, UNITS, WindowSpec, microseconds, unit_of, varies
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
@@ -28,7 +28,8 @@ class WindowParser(SparkParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """Report a parse error with the tokens around it."""
-        at = token or self._curr or self._prev or Token.string("")
+        incomplete = message.startswith("Required keyword") and self._prev  # found behind it: that may be the end
+        at = token or self._curr or incomplete or None
         before = self._tokens[self._index - 1] if 0 < self._index <= self._tokens_size else None
         raise PlacedParseError(message, at, None if before is at else before, self._tokens[0] if self._tokens else None)
 
@@ -39,8 +40,11 @@ class WindowParser(SparkParser):
 
     def fail(self, what: str, token: Token | None = None, hint: str | None = None) -> NoReturn:
         """Stop with an error that no attempt at another reading may swallow."""
-        at = token or self._curr or self._prev
-        raise CQLError(what, source=self.sql, start=at.start, end=at.end, hint=hint)
+        raise at_token(what, self.sql, token or self._curr or None, self._prev, hint)
+
+    def fail_here(self, what: str, hint: str) -> NoReturn:
+        """Stop at a word that does not fit, or where the text ends."""
+        self.fail(f"{what} {self._curr.text!r}" if self._curr else MISSING, hint=hint)
 
     def _parse_table_parts(
         self, schema: bool = False, is_db_reference: bool = False, wildcard: bool = False, fast: bool = False
@@ -101,11 +105,11 @@ class WindowParser(SparkParser):
         if "span" not in parts and self._match_text_seq("RANGE"):
             parts["span"] = None if self._match_text_seq("UNBOUNDED") else self.parse_duration("Range")
         elif not parts.keys() & {"span", "rows"}:
-            self.fail(f"unknown window {start.text!r}", start, WINDOWS)
+            self.fail(f"unknown window {start.text!r}" if start else MISSING, start, WINDOWS)
         if self._match_text_seq("SLIDE"):
             parts.update(self._parse_slide(of_rows=parts.get("rows") is not None))
         if not self._match(TokenType.R_BRACKET):
-            self.fail(f"unexpected {self._curr.text if self._curr else 'end'!r} in the window", hint=WINDOWS)
+            self.fail(f"unexpected {self._curr.text!r} in the window" if self._curr else MISSING, hint=WINDOWS)
         return WindowSpec(**parts)
 
     def _parse_partition_columns(self) -> tuple[str, ...]:
@@ -193,6 +197,9 @@ class WindowParser(SparkParser):
         first = next((kind for kind in inside if kind != TokenType.L_PAREN), None)
         return self._at_stream_operator() and first in QUERY_STARTS
 
+    def _begins_query(self, place: int) -> bool:
+        return any(token.token_type in QUERY_STARTS for token in self._tokens[place : place + 1])
+
     def _at_stream_operator(self) -> bool:
         return self._next.token_type == TokenType.L_PAREN and self._match_texts(STREAMS, advance=False)
 
@@ -212,7 +219,7 @@ class WindowParser(SparkParser):
         return query
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
-        if not self._at_stream_operator() or self._tokens[self._index + 2].token_type in QUERY_STARTS:
+        if not self._at_stream_operator() or self._begins_query(self._index + 2):
             return super()._parse_projections()  # a list may begin with a query in parentheses, which is a value
         token = self._curr
         self._advance(2)

@@ -213,7 +213,7 @@ class Engine:
 
     def rows_taken(self, stream: str) -> int:
         """Rows of a stream that have been taken so far."""
-        return self._manifest.streams[stream].rows
+        return self._manifest.streams[self.catalog.own_name("stream", stream)].rows
 
     def held_bytes(self) -> int:
         """What all queries hold together: rows on the shelf, once per stream, and the state of operators."""
@@ -428,6 +428,10 @@ class Engine:
         query = handle.query
         print_ = self._fingerprint(query)
         known = self._manifest.queries.get(query.name)
+        own = folded(query.name, list(self._manifest.queries))
+        if own != query.name:
+            hint = "write its name as it is, drop it first, or give this one another name"
+            raise QueryError(f"the checkpoint holds a query {own!r}, which {query.name!r} would be, too", hint=hint)
         if known is not None:
             if known.fingerprint != print_ or known.summaries != handle.summaries:
                 raise QueryError(
@@ -486,8 +490,5 @@ class Engine:
             raise QueryError(f"there is already something named {name!r}", hint="drop it first, or choose another name")
 
     def _aside(self, kind: str, name: str) -> DataFrame:
-        if name not in self._registry.streams:
-            raise QueryError(
-                f"there is no stream {name!r}", hint=suggest(name, list(self._registry.streams), "streams")
-            )
+        name = self.catalog.own_name("stream", name)
         return self._answers.aside(kind, name, self._registry.streams[name].df.schema)
