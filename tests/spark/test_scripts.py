@@ -61,6 +61,20 @@ def test_a_file_runs_as_a_stream_and_goes_on_from_its_state(spark: SparkSession,
     assert {row["role"] for row in named.select("role").distinct().collect()} == {"web", "mail"}
 
 
+def test_a_query_that_fails_says_why_in_a_line(spark: SparkSession, script: Path, tmp_path: Path) -> None:
+    script.write_text(
+        f"""Create Stream calls (seq Long, ts Timestamp, host Date) From 'parquet'
+                With (path = '{tmp_path / "calls"}') Timestamp ts;
+            Create Query q As Select host From calls [Rows 3]"""
+    )
+    out = io.StringIO()
+    assert scripts.run(script, tmp_path / "state", Console(file=out, width=400), batch=False, seconds=30) == 3
+    told = out.getvalue()[out.getvalue().index("q failed:") :]
+    assert "[FAILED_READ_FILE" in told
+    assert "column [host]" in told
+    assert len(told) < 1000
+
+
 def test_plans_of_a_file_are_printed_as_text_and_as_a_chart(script: Path) -> None:
     said: list[str] = []
     scripts.explain(script, said.append)

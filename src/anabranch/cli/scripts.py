@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from anabranch.cql import statements as cql
@@ -55,7 +56,7 @@ def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds:
         engine.stop()
     failed = [query for query in engine.queries.values() if query.error is not None]
     for query in failed:
-        console.print(f"[red]{query.name} failed:[/] {query.error}")
+        console.print(f"[red]{query.name} failed:[/] {escape(str(query.error))}", highlight=False)
     return 3 if failed else 0
 
 
