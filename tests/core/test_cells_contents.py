@@ -1,4 +1,4 @@
-"""Contents against the definition: all of R(t) at the instants that are asked for."""
+"""Contents against the definition: all of R(t) at the instants that are asked for, or at multiples of slides."""
 
 import pickle
 from collections import Counter
@@ -9,11 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.cells import arrangement
+from anabranch.cells import arrangement, contents
 from anabranch.cells.base import EVER, FOREVER, Tick
 from anabranch.cells.contents import Contents
+from anabranch.errors import DataError
 
 LAST = 14
+SECOND = 1_000_000
+YEAR = 365 * 24 * 3600 * SECOND
 COLUMNS = {"n": pa.int64(), "s": pa.string(), "l": pa.list_(pa.string())}
 
 Row = dict[str, Any]
@@ -25,6 +28,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
         monkeypatch.setattr(arrangement, "SETTLE_SHARE", 0.0)
         monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(contents, "PART_ROWS", 3)
 
 
 def draw(rng: np.random.Generator, size: int) -> list[Row]:
@@ -64,14 +68,21 @@ def expected(rows: list[Row], instants: list[int]) -> Counter[tuple[int, str]]:
 
 
 def run(
-    rows: list[Row], instants: list[int], cuts: list[int], codes: int, swap: int | None
+    rows: list[Row],
+    instants: list[int],
+    cuts: list[int],
+    codes: int,
+    swap: int | None,
+    slides: tuple[int, ...] = (),
+    origin: int = 0,
 ) -> Counter[tuple[int, str]]:
     operator = pickle.loads(pickle.dumps(Contents()))
     found: Counter[tuple[int, str]] = Counter()
     for number, (start, until) in enumerate(pairwise([0, *cuts, LAST])):
         due = to_table([row for row in rows if start <= max(row["_start"], 0) < until], codes)
         asked = np.array([t for t in instants if start <= t < until], dtype=np.int64)
-        result = operator.advance([due], Tick(start, until, 0, asked)).to_pylist()
+        begun = origin if origin < until else None
+        result = operator.advance([due], Tick(start, until, begun, asked, slides)).to_pylist()
         assert all(row["_weight"] == 1 for row in result)
         found.update((row["_time"], values(row)) for row in result)
         if number == swap:
@@ -92,6 +103,51 @@ def test_any_cut_gives_the_definition(seed: int) -> None:
         cuts = sorted(rng.choice(np.arange(1, LAST), int(rng.integers(0, 8)), replace=False).tolist())
         for swap in (None, len(cuts) // 2):
             assert run(rows, instants, cuts, codes, swap) == want
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("slides", [(1,), (4,), (2, 3), (2, 4, 5)])
+@pytest.mark.parametrize("seed", range(4))
+def test_slides_ask_for_their_multiples(seed: int, slides: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(seed)
+    rows, origin = draw(rng, 30), int(rng.integers(0, 6))
+    want = expected(rows, [t for t in range(origin, LAST) if any(t % slide == 0 for slide in slides)])
+    cuts = sorted(rng.choice(np.arange(1, LAST), int(rng.integers(0, 8)), replace=False).tolist())
+    assert run(rows, [], cuts, 10**9, None, slides, origin) == want
+
+
+def held(start: int, end: int, weight: int = 1) -> Row:
+    return {"n": 0, "s": "a", "l": None, "_start": start, "_end": end, "_weight": weight}
+
+
+def test_a_gap_of_years_costs_nothing() -> None:
+    slides, last = (SECOND, 3 * SECOND // 2), 56 * YEAR
+    rows = [held(SECOND, 3 * SECOND), held(30 * YEAR, 30 * YEAR + 4 * SECOND), held(last, last + SECOND, 2)]
+    rows += [held(5 * SECOND, FOREVER), held(7 * SECOND, FOREVER, -1)]  # taken back
+    asked = [t for at in (SECOND, 30 * YEAR, last) for t in range(at, at + 9 * SECOND, SECOND // 2)]
+    want = expected(rows, [t for t in asked if any(t % slide == 0 for slide in slides)])
+    found = Contents().advance([to_table(rows, 10**9)], Tick(EVER, last + 10 * SECOND, SECOND, slides=slides))
+    assert Counter((row["_time"], values(row)) for row in found.to_pylist()) == want
+
+
+def test_what_is_there_for_long_is_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "PART_ROWS", 1000)
+    operator = Contents()
+    table = to_table([held(0, FOREVER), held(SECOND, 2 * SECOND)], 10**9)
+    said = []
+    for part in operator.in_parts([table], Tick(EVER, 10_000 * SECOND, 0, slides=(SECOND,))):
+        assert part.num_rows <= 1000
+        said.append(part["_time"].to_numpy())
+    assert len(said) < 20
+    assert np.concatenate(said).tolist() == sorted([*range(0, 10_000 * SECOND, SECOND), SECOND])
+    assert operator.held_rows <= 2
+
+
+@pytest.mark.parametrize("since", [EVER, 0])
+def test_far_too_much_is_refused(since: int) -> None:
+    table = to_table([held(since, FOREVER)], 10**9)
+    with pytest.raises(DataError, match="about 1,766,016,000 rows at the instants from 1970-01-01T00:00:00 to 2025"):
+        Contents().advance([table], Tick(EVER, 56 * YEAR, 0, slides=(SECOND,)))
 
 
 @pytest.mark.parametrize("absorbed", [False, True])

@@ -98,7 +98,7 @@ class Cells:
             state.catch_up(log, self.folder, tick)
         if self.switches is not None:
             switch(state.operator, self.switches)
-        out = state.advance(table, tick)
+        out = pa.concat_tables(list(state.advance(table, tick)))
         if self.folder is not None:
             path = f"{stage.number}-{cell}-{uuid.uuid4().hex}"
             full = table.num_rows > 0 and len(log) >= self.longest_log  # repeated it is as long as the longest
@@ -212,12 +212,7 @@ class LocalFlows:
     def _with_instants(self, stage: Stage) -> Tick:
         if stage.instants:
             return replace(self.tick, instants=np.unique(self.instants(stage.instants)[TIME].to_numpy()))
-        origin = first(self.origins, stage.streams)
-        if stage.slides and origin is not None:
-            begin = max(self.tick.start, origin)
-            steps = [np.arange(begin + -begin % step, self.tick.until, step) for step in stage.slides]
-            return replace(self.tick, instants=np.unique(np.concatenate(steps)))
-        return self.tick
+        return replace(self.tick, slides=stage.slides)
 
     def _coded(self, flow: pa.Table, feed: Feed) -> pa.Table:
         for name, columns in feed.codes:

@@ -466,6 +466,22 @@ def test_many_bounded_rows_take_several_ticks(spark: SparkSession) -> None:
     assert Counter(map(tuple, found.collect())) == Counter(map(tuple, records.drop("before").collect()))
 
 
+def test_a_gap_of_years_between_rows_holds_nobody_up(spark: SparkSession) -> None:
+    years, window = 1_767_225_600, "s [Range 2 Seconds Slide 1 Second]"
+    rows = spark.createDataFrame([(0, 1), (years, 2), (years + 3, 3)], "t long, a long")
+    engine = ab.Engine(spark)
+    engine.stream("s", rows.selectExpr("timestamp_seconds(t) AS ts", "a"), timestamp="ts")
+    engine.query(f"Select Rstream(a) From {window}", "contents")
+    found = engine.run_batch()["contents"].selectExpr("a", "unix_seconds(_ts)")
+    there = [(1, 0), (1, 1), (1, 2), (2, years), (2, years + 1), (2, years + 2), (3, years + 3)]
+    assert sorted(map(tuple, found.collect())) == there
+    engine = ab.Engine(spark)
+    engine.stream("s", rows.selectExpr("timestamp_seconds(t) AS ts", "a"), timestamp="ts")
+    engine.query(f"Select Rstream(Count(*) As n) From {window}", "counts")
+    with pytest.raises(DataError, match="Rstream would have about 1,767,225,604 rows"):
+        engine.run_batch()
+
+
 def views(spark: SparkSession) -> set[str]:
     return {each.name for each in spark.catalog.listTables("global_temp")}
 

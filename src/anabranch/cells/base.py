@@ -21,7 +21,7 @@ Elements are STREAM's (thesis, section 2.2.1) with both signs in one where both 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,12 +49,15 @@ class Tick:
         The first instant of the query: that of its first input. Before, there was nothing. None while nothing has come.
     instants
         Sorted instants in [start, until) at which some input has an element; only `Rstream` asks for them.
+    slides
+        Or the steps at whose multiples, from the origin on, these instants lie.
     """
 
     start: int
     until: int
     origin: int | None = None
     instants: Micros = field(default_factory=lambda: np.empty(0, np.int64))
+    slides: tuple[int, ...] = ()
 
 
 class Operator(ABC):
@@ -68,6 +71,13 @@ class Operator(ABC):
     @abstractmethod
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the elements that came, return those that follow from them."""
+
+    def in_parts(self, inputs: Sequence[pa.Table], tick: Tick) -> Iterator[pa.Table]:
+        """Like `advance`, in tables one after the other, at least one: the result may be far more than fits in memory.
+
+        The state is that of the end of the tick once all have been taken.
+        """
+        yield self.advance(inputs, tick)
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Like `advance` where nobody wants the result: to bring a copy of the state up to date."""

@@ -12,7 +12,7 @@ What follows from a group is in the cell of the group, so its changes can be tol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -41,6 +41,10 @@ class Pipeline(Operator):
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the elements that came, return those that follow from them."""
         return self._second.advance([self._between(inputs, tick)], tick)
+
+    def in_parts(self, inputs: Sequence[pa.Table], tick: Tick) -> Iterator[pa.Table]:
+        """The same, as the second one tells it."""
+        return self._second.in_parts([self._between(inputs, tick)], tick)
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Bring the state up to date."""

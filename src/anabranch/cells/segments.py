@@ -8,7 +8,7 @@ holds the state of an earlier tick reads only what it has missed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -58,11 +58,10 @@ class CellState:
         self._applied: list[str] = []
         self._until = EVER
 
-    def advance(self, table: pa.Table, tick: Tick) -> pa.Table:
-        """What follows from the rows of a tick."""
-        out = self.operator.advance(self.split(table), tick)
+    def advance(self, table: pa.Table, tick: Tick) -> Iterator[pa.Table]:
+        """What follows from the rows of a tick, in parts; all of them have to be taken."""
+        yield from self.operator.in_parts(self.split(table), tick)
         self._until = tick.until
-        return out
 
     def logged(self, log: Sequence[Segment]) -> None:
         """The state is what this log tells."""

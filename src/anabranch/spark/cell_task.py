@@ -112,26 +112,28 @@ class CellTask:
         tick = self._instants(table)
         kept = pc.greater_equal(table[INPUT], 0)
         rows = table.filter(kept).select(self.schema.names).cast(self.schema)
-        result = iter(self._advance(cell, rows, tick).to_batches())
+        result = (batch for part in self._advance(cell, rows, tick) for batch in part.to_batches())
         yield from result if self.after is None else self.after(result)
 
     def _instants(self, table: pa.Table) -> Tick:
         if self.stage.instants:
             times = table.filter(pc.equal(table[INPUT], INSTANT))[TIME]
             return replace(self.tick, instants=np.unique(times.to_numpy()))
-        if self.stage.slides and self.tick.origin is not None:
-            first, until = max(self.tick.start, self.tick.origin), self.tick.until
-            steps = [np.arange(first + -first % step, until, step, dtype=np.int64) for step in self.stage.slides]
-            return replace(self.tick, instants=np.unique(np.concatenate(steps)))
-        return self.tick
+        return replace(self.tick, slides=self.stage.slides)
 
-    def _advance(self, cell: int, rows: pa.Table, tick: Tick) -> pa.Table:
+    def _advance(self, cell: int, rows: pa.Table, tick: Tick) -> Iterator[pa.Table]:
+        """What the operator says, the last part of it when all is logged."""
         began = time.perf_counter()
         key, log, folder = (self.owner, self.stage.number, cell), self.logs.get(cell, ()), Path(self.folder)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         state = _held.pop(key, None) or CellState(self.stage.make, self.columns, self.schema)
         state.catch_up(log, folder, tick)
-        out = state.advance(rows, tick)
+        parts = state.advance(rows, tick)
+        last = next(parts)
+        said = last.num_rows
+        for part in parts:
+            yield self._told(last)
+            last, said = part, said + part.num_rows
         path = f"{self.query}/{self.stage.number}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
         new = next_segment(state, log, rows, tick, path, folder)
         state.logged(new)
@@ -139,6 +141,9 @@ class CellTask:
         if len(_held) > HELD_STATES:
             _held.popitem(last=False)
         held, seconds = state.operator, time.perf_counter() - began
-        report = CellReport(tuple(new), rows.num_rows, out.num_rows, held.held_rows, held.held_bytes, seconds)
+        report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds)
         self.reports.add({(self.query, self.stage.number, cell): report})
-        return out.select(self.stage.output.names).cast(self.stage.output)
+        yield self._told(last)
+
+    def _told(self, part: pa.Table) -> pa.Table:
+        return part.select(self.stage.output.names).cast(self.stage.output)
