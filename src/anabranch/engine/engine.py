@@ -41,6 +41,7 @@ from anabranch.engine.showing import Rates, progress, showing
 from anabranch.engine.ticks import Offer, TickRunner
 from anabranch.errors import QueryError, suggest
 from anabranch.model.continuous import Query, scans
+from anabranch.spark.attempts import attempt
 from anabranch.spark.filter import Filter
 from anabranch.spark.summaries import stream_of
 
@@ -177,7 +178,8 @@ class Engine:
         handle = ContinuousQuery(self, bound)
         summing = self._may_sum(bound)
         try:
-            self._answers.expect(name, self._answering.compile(handle, summing=summing))
+            with attempt():
+                self._answers.expect(name, self._answering.compile(handle, summing=summing))
         except AnalysisException as error:
             first = str(error).splitlines()[0]
             raise QueryError(f"query {name!r} cannot be: {first}", hint="check its functions and types") from None
