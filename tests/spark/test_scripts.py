@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+PATIENCE_SECONDS = 240.0
 SCRIPT = """
 Create Stream calls (seq Long, ts Timestamp, host Long) From 'parquet' With (path = '{path}') Timestamp ts Sequence seq;
 Create Relation hosts (host Long, role String) From 'csv' With (path = '{path}.csv');
@@ -59,6 +65,30 @@ def test_a_file_runs_as_a_stream_and_goes_on_from_its_state(spark: SparkSession,
     named = spark.read.parquet(str(tmp_path / "calls-out"))
     assert named.count() == 80
     assert {row["role"] for row in named.select("role").distinct().collect()} == {"web", "mail"}
+
+
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(spark: SparkSession, script: Path, tmp_path: Path) -> None:
+    state, out = tmp_path / "state", tmp_path / "calls-out"
+    program = [sys.executable, "-m", "anabranch.cli.main", "run", str(script)]
+    with subprocess.Popen(
+        [*program, "--checkpoint", str(state)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not list(out.glob("tick=*")):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, "nothing is answered"
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of its processes
+        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, said
+    assert "the same command goes on from here" in said
+    assert "Traceback" not in said
+    assert scripts.run(script, state, Console(file=io.StringIO()), batch=False, seconds=6) == 0
+    assert spark.read.parquet(str(out)).count() == 80
 
 
 def test_a_query_that_fails_says_why_in_a_line(spark: SparkSession, script: Path, tmp_path: Path) -> None:

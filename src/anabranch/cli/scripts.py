@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
@@ -136,9 +137,9 @@ def _watch(
 
 
 def _table(rows: list[dict[str, object]]) -> Table:
-    table = Table(header_style="bold", border_style="bright_black")
+    table = Table(header_style="bold", border_style="bright_black", box=box.SIMPLE_HEAD)
     for name in rows[0] if rows else ["query"]:
-        table.add_column(name, justify="left" if name in ("query", "status") else "right")
+        table.add_column(name, justify="left" if name in ("query", "status") else "right", overflow="fold")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     return table

@@ -39,6 +39,7 @@ from anabranch.engine.script import execute
 from anabranch.engine.shelving import Shelving, Wanted
 from anabranch.engine.showing import Rates, progress, showing
 from anabranch.engine.ticks import Offer, TickRunner
+from anabranch.engine.warm_up import warm_up
 from anabranch.errors import QueryError, suggest
 from anabranch.model.continuous import Query, scans
 from anabranch.spark.attempts import attempt
@@ -86,6 +87,7 @@ class Engine:
     def __init__(
         self, spark: SparkSession, checkpoint: str | os.PathLike[str] | None = None, *, cells: int | None = None
     ) -> None:
+        warm_up(spark)
         self._spark = spark
         self._folder = Path(checkpoint or tempfile.mkdtemp(prefix="anabranch-")).absolute()
         self._manifest = Manifest.load(self._folder, cells, spark.sparkContext.defaultParallelism)

@@ -1,0 +1,39 @@
+"""Python workers that are there when they are needed.
+
+A worker's first task waits until it has started and imported Arrow, pandas and our operators, which takes seconds.
+While the driver still makes plans, workers can do so already.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+_begun: set[str] = set()
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Let the workers of a session start in the background, once; who needs them earlier waits as ever."""
+    application, tasks = spark.sparkContext.applicationId, spark.sparkContext.defaultParallelism
+    if application in _begun:
+        return
+    _begun.add(application)
+    thread = threading.Thread(target=_start, args=(spark, tasks), name="anabranch-warm-up", daemon=True)
+    thread.start()
+
+
+def _start(spark: SparkSession, tasks: int) -> None:
+    with suppress(Exception):  # a session that is stopped meanwhile needs no workers
+        spark.range(0, tasks, 1, tasks).mapInArrow(_import, "id long").collect()
+
+
+def _import(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import anabranch.engine.store
+    import anabranch.spark.cell_task  # noqa: F401
+
+    pa.array([0.0]).to_pandas()
+    yield from batches
