@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from anabranch.cli import demo, packets
+from anabranch.cli import continuous, demo, packets
 from anabranch.cli.live import watch
 from anabranch.errors import InternalError
 
@@ -37,6 +39,24 @@ def test_demo_compares_both_sides_and_writes_its_report(spark: SparkSession, tmp
     assert "100%  " in out.getvalue()
     assert "signature" in report.read_text(encoding="utf-8")
     assert spark.range(3).count() == 3
+
+
+def test_the_continuous_query_says_what_the_packets_of_each_half_hour_say(spark: SparkSession, tmp_path: Path) -> None:
+    out, hours = io.StringIO(), list(packets.write(tmp_path / "packets", ROWS))
+    found = continuous.run(spark, hours, ROWS, tmp_path, Console(file=out, width=100))
+    rows = spark.read.parquet(*map(str, hours)).select("ts", "dst", "src").collect()
+    half, last = timedelta(minutes=30), max(row.ts for row in rows)
+    least, wanted = int(continuous.WORTH_TELLING * ROWS / (2 * len(hours))), []
+    at = min(row.ts for row in rows).replace(minute=0, second=0, microsecond=0)
+    while at < last:
+        recent = [(".".join(row.dst.split(".")[:2]), row.src) for row in rows if at - half <= row.ts <= at]
+        counted = Counter(net for net, _ in recent)
+        busy = sorted(net for net, n in counted.items() if n > least)
+        wanted += [(net, counted[net], len({src for of, src in recent if of == net}), at) for net in busy]
+        at += half
+    assert [tuple(row) for row in found] == wanted
+    assert wanted
+    assert f"{wanted[0][1]:,}" in out.getvalue()
 
 
 def test_difference_counts_rows_as_bags(spark: SparkSession) -> None:
