@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-from pyspark import cloudpickle
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType
+from pyspark.sql.types import DataType
 
 from anabranch.config import OrderingConfig
-from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.errors import QueryError, suggest
 from anabranch.events import Event
 from anabranch.mesh.plan_search import find
 from anabranch.model.build import gather
@@ -39,13 +37,20 @@ from anabranch.report import FilterReport
 from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import arrow, catalyst, pilot, plans
-from anabranch.spark.attempts import attempt
+from anabranch.spark.admission import (
+    column_type,
+    data_type,
+    input_types,
+    require_classic,
+    require_picklable,
+    require_room_for_errors,
+    value_type,
+)
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Kinds, Ledger, LedgerParam, Part
 from anabranch.spark.lookup import collect_values, member_test
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
-from anabranch.spark.schemas import arrow_type
 from anabranch.spark.tuner import Tuner
 
 OnError = Literal["raise", "quarantine"]
@@ -122,11 +127,11 @@ class Filter:
         self._applied: DataFrame | None = None
         self._loaded = False
         for p in self.predicates:
-            _require_picklable(p)
+            require_picklable(p)
 
     def apply(self, df: DataFrame) -> DataFrame:
         """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
-        _require_classic(df)
+        require_classic(df)
         self._applied = df
         return self._through(df, counted=True)
 
@@ -164,7 +169,7 @@ class Filter:
         """
 
         def run(batch: DataFrame, batch_id: int) -> None:
-            _require_classic(batch)
+            require_classic(batch)
             self._applied = batch
             self._learn()  # Spark may tell of the last pass only after its sink has returned
             sink(self._through(batch, counted=True, batch_id=batch_id), batch_id)
@@ -190,7 +195,7 @@ class Filter:
 
     def explain(self, df: DataFrame) -> str:
         """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
-        _require_classic(df)
+        require_classic(df)
         judged = self._judged(df)
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
         for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
@@ -263,7 +268,7 @@ class Filter:
 
     def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
         """The predicates, native ones with what Spark's analyzer says about them; they may read kept columns, too."""
-        kept = {p.keep: _data_type(p) for p in self.predicates if isinstance(p, PythonPredicate) and p.keep}
+        kept = {p.keep: data_type(p) for p in self.predicates if isinstance(p, PythonPredicate) and p.keep}
         taken = {name.lower() for name in df.columns}
         added = {name: F.lit(None).cast(kind) for name, kind in kept.items() if name.lower() not in taken}
         wide = df.withColumns(added) if added else df
@@ -290,9 +295,9 @@ class Filter:
     def _task(self, df: DataFrame, stage: Stage, counted: bool) -> arrow.FilterTask:
         members = [self.predicates[i] for i in stage.members]
         if self.on_error == "quarantine":
-            _require_room_for_errors(df)
-        kept = tuple((p.keep, _data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
-        types = _input_types(df, members, dict(kept))
+            require_room_for_errors(df)
+        kept = tuple((p.keep, data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
+        types = input_types(df, members, dict(kept))
         attributes = self._attributes(df, members)
         types.update(attributes)
         kinds, time_zone = _kinds(attributes), str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
@@ -370,7 +375,7 @@ class Filter:
         names = self.attributes
         if names is None:
             names = plans.attributes_of(df, [n for p in members for n in p.reads])
-        kinds = {name: _column_type(df, name, df.columns, "attributes") for name in names}
+        kinds = {name: column_type(df, name, df.columns, "attributes") for name in names}
         for name, kind in kinds.items():
             if not isinstance(kind, plans.SIMPLE):
                 raise QueryError(
@@ -393,7 +398,7 @@ class Filter:
         function = p.function
         if p.flavour.endswith("_iterator"):
             function = Fed(p.name, function, one_column=len(p.columns) == 1)
-        kind = BOOLEAN if p.returns is None else _value_type(p)
+        kind = BOOLEAN if p.returns is None else value_type(p)
         return Evaluator(
             p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
         )
@@ -426,95 +431,5 @@ def _guarded(p: Predicate, strict: bool) -> bool:
     return p.strict or (strict and p.kind == "fallible")
 
 
-def _input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, DataType]) -> dict[str, DataType]:
-    """Columns that enter the worker, with their types; kept ones are computed there."""
-    types: dict[str, DataType] = {}
-    for name in kept:
-        if name.lower() in (c.lower() for c in df.columns):
-            raise QueryError(
-                f"the kept column {name!r} is in the input already", hint="choose another name for keep=..."
-            )
-    for p in members:
-        for name in p.reads:
-            if name not in kept and name not in types:
-                types[name] = _column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
-        collation = getattr(types.get(p.column), "collation", None) if isinstance(p, LookupPredicate) else None
-        if collation not in (None, "UTF8_BINARY"):
-            raise QueryError(
-                f"{p.name!r} looks up values with the collation {collation}",
-                hint="a look-up compares the very letters: cast the column to string, or join instead",
-            )
-    return types
-
-
-def _require_room_for_errors(df: DataFrame) -> None:
-    taken = [name for name in df.columns if name.lower() in (arrow.PREDICATE_COLUMN, arrow.ERROR_COLUMN)]
-    if taken:
-        raise QueryError(
-            f"the input has a column {taken[0]!r}, where rows that are set aside tell what failed",
-            hint="rename or drop it before the filter",
-        )
-
-
 def _kinds(attributes: Mapping[str, DataType]) -> Kinds:
     return tuple((name, kind.simpleString()) for name, kind in attributes.items())
-
-
-def _column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:
-    fold = str.__str__ if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
-    matches = [f.dataType for f in df.schema.fields if fold(f.name) == fold(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise QueryError(f"column {name!r} in {where} is ambiguous: the input has it {len(matches)} times")
-    if "." not in name:
-        raise UnknownColumn(name, columns, where=where)
-    try:
-        with attempt():
-            return df.select(F.col(name)).schema.fields[0].dataType
-    except AnalysisException:
-        raise UnknownColumn(name, columns, where=where) from None
-
-
-def _data_type(p: PythonPredicate) -> DataType:
-    if p.returns is None:
-        return BooleanType()
-    if isinstance(p.returns, DataType):
-        return p.returns
-    try:
-        return DataType.fromDDL(str(p.returns))
-    except Exception as error:
-        raise QueryError(
-            f"predicate {p.name!r} returns {p.returns!r}, which is not a Spark type",
-            hint='use a name such as "double" or "array<string>"',
-        ) from error
-
-
-def _value_type(p: PythonPredicate) -> pa.DataType:
-    try:
-        return arrow_type(_data_type(p))
-    except PySparkException as error:
-        raise QueryError(
-            f"predicate {p.name!r} returns {p.returns!r}, which Python functions cannot return",
-            hint='use a type such as "string", "double" or "array<string>"',
-        ) from error
-
-
-def _require_picklable(p: Predicate) -> None:
-    if not isinstance(p, PythonPredicate):
-        return
-    try:
-        cloudpickle.dumps((p.function, p.test))  # type: ignore[no-untyped-call]
-    except Exception as error:
-        raise QueryError(
-            f"predicate {p.name!r} cannot be sent to the workers: {type(error).__name__}: {error}",
-            hint="its function holds something that cannot be pickled (a lock, connection, session or open file); "
-            "create that inside the function, or in an Iterator-style function before its loop",
-        ) from error
-
-
-def _require_classic(df: DataFrame) -> None:
-    if not hasattr(df, "sparkSession"):
-        raise QueryError(f"a filter needs a DataFrame of Spark, not {type(df).__name__}", hint="spark.createDataFrame")
-    if not hasattr(df, "_jdf"):
-        raise ResourceError("Spark Connect sessions are not supported yet", hint="use a classic SparkSession")

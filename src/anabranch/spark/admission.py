@@ -1,0 +1,117 @@
+"""What a filter takes: columns of known types, functions that can be sent, sessions that it can plan in.
+
+Whatever does not fit is refused here, before any job, with a name and a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType
+
+from anabranch.errors import QueryError, ResourceError, UnknownColumn
+from anabranch.model.predicates import LookupPredicate, Predicate, PythonPredicate
+from anabranch.spark.arrow import ERROR_COLUMN, PREDICATE_COLUMN
+from anabranch.spark.attempts import attempt
+from anabranch.spark.schemas import arrow_type
+
+
+def input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, DataType]) -> dict[str, DataType]:
+    """Columns that enter the worker, with their types; kept ones are computed there."""
+    types: dict[str, DataType] = {}
+    for name in kept:
+        if name.lower() in (c.lower() for c in df.columns):
+            raise QueryError(
+                f"the kept column {name!r} is in the input already", hint="choose another name for keep=..."
+            )
+    for p in members:
+        for name in p.reads:
+            if name not in kept and name not in types:
+                types[name] = column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
+        collation = getattr(types.get(p.column), "collation", None) if isinstance(p, LookupPredicate) else None
+        if collation not in (None, "UTF8_BINARY"):
+            raise QueryError(
+                f"{p.name!r} looks up values with the collation {collation}",
+                hint="a look-up compares the very letters: cast the column to string, or join instead",
+            )
+    return types
+
+
+def require_room_for_errors(df: DataFrame) -> None:
+    """Rows that are set aside say why in columns of their own."""
+    taken = [name for name in df.columns if name.lower() in (PREDICATE_COLUMN, ERROR_COLUMN)]
+    if taken:
+        raise QueryError(
+            f"the input has a column {taken[0]!r}, where rows that are set aside tell what failed",
+            hint="rename or drop it before the filter",
+        )
+
+
+def column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:
+    """The type of the column that a user means by a name."""
+    fold = str.__str__ if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    matches = [f.dataType for f in df.schema.fields if fold(f.name) == fold(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise QueryError(f"column {name!r} in {where} is ambiguous: the input has it {len(matches)} times")
+    if "." not in name:
+        raise UnknownColumn(name, columns, where=where)
+    try:
+        with attempt():
+            return df.select(F.col(name)).schema.fields[0].dataType
+    except AnalysisException:
+        raise UnknownColumn(name, columns, where=where) from None
+
+
+def data_type(p: PythonPredicate) -> DataType:
+    """What a predicate returns, as a type of Spark."""
+    if p.returns is None:
+        return BooleanType()
+    if isinstance(p.returns, DataType):
+        return p.returns
+    try:
+        return DataType.fromDDL(str(p.returns))
+    except Exception as error:
+        raise QueryError(
+            f"predicate {p.name!r} returns {p.returns!r}, which is not a Spark type",
+            hint='use a name such as "double" or "array<string>"',
+        ) from error
+
+
+def value_type(p: PythonPredicate) -> pa.DataType:
+    """What a predicate returns, as a type of Arrow."""
+    try:
+        return arrow_type(data_type(p))
+    except PySparkException as error:
+        raise QueryError(
+            f"predicate {p.name!r} returns {p.returns!r}, which Python functions cannot return",
+            hint='use a type such as "string", "double" or "array<string>"',
+        ) from error
+
+
+def require_picklable(p: Predicate) -> None:
+    """A function has to be sent to the workers."""
+    if not isinstance(p, PythonPredicate):
+        return
+    try:
+        cloudpickle.dumps((p.function, p.test))  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise QueryError(
+            f"predicate {p.name!r} cannot be sent to the workers: {type(error).__name__}: {error}",
+            hint="its function holds something that cannot be pickled (a lock, connection, session or open file); "
+            "create that inside the function, or in an Iterator-style function before its loop",
+        ) from error
+
+
+def require_classic(df: DataFrame) -> None:
+    """Plans are made through the Java objects of a classic session."""
+    if not hasattr(df, "sparkSession"):
+        raise QueryError(f"a filter needs a DataFrame of Spark, not {type(df).__name__}", hint="spark.createDataFrame")
+    if not hasattr(df, "_jdf"):
+        raise ResourceError("Spark Connect sessions are not supported yet", hint="use a classic SparkSession")
