@@ -535,8 +535,10 @@ def keeping(feed: Feed, folder: Path) -> ab.Engine:
     engine = ab.Engine(feed.spark, folder / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq")
     for name, text in KEPT.items():
-        sink = {"sink": "parquet", "path": str(folder / name)} if name == "ends" else {}
-        engine.query(text, name).start(**sink, keep="2 seconds")
+        query = engine.query(text, name)
+        if name == "ends":
+            query.use_sink("parquet", path=str(folder / name))
+        query.start(keep="2 seconds")
     return engine
 
 

@@ -481,6 +481,16 @@ def test_local_times_are_looked_up_in_the_session_s_zone(values: pa.Array, kind:
     assert Member(values, time_zone="Asia/Tokyo")(column).to_pylist() == [True, False]
 
 
+@pytest.mark.parametrize("make", [pd.Series, np.array])
+def test_local_times_that_a_predicate_returns_are_of_the_session_s_zone(make: Callable[[Any], Any]) -> None:
+    chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
+    local = np.array([MIDNIGHT], dtype="datetime64[us]")
+    kind = pa.timestamp("us", "UTC")
+    judge = Evaluator("it", lambda a: make(local), ("a",), "pandas", kind, lambda v: pd.Series([True]), keep="t")
+    assert judge(chunk, rows(0)).passed.tolist() == [True]
+    assert chunk.array("t", rows(0)).to_pylist() == [MIDNIGHT.replace(tzinfo=TOKYO)]
+
+
 def test_prefixes_need_text() -> None:
     with pytest.raises(DataError, match="'it' looks for prefixes in values of type int64"):
         UnderPrefix(PrefixSet(["1"]), name="it")(pa.array([1]))

@@ -65,8 +65,10 @@ class ContinuousQuery:
             For how long what the sink has had stays readable here, too; for ever if not given. What is older goes, not
             at once, but in the end: the rows of a stream, and those changes of a relation that later ones have undone.
         """
-        if self.sink is None or sink != "memory" or keep is not None:
+        if self.sink is None or sink != "memory":
             self.use_sink(sink, keep=keep, **options)
+        elif keep is not None:
+            self.keep = duration(keep, "keep")
         self._engine._start(self)
         return self
 

@@ -106,10 +106,12 @@ class Columns:
         return decoded[rows].tolist()  # type: ignore[no-any-return]
 
     def instants(self, series: Any) -> Any:
-        """A Series of local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
+        """Local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
+        import pandas as pd
+
         if getattr(series.dtype, "kind", "") != "M" or getattr(series.dtype, "tz", None) is not None:
             return series
-        return series.dt.tz_localize(self._time_zone, ambiguous=False, nonexistent="shift_forward")
+        return pd.Series(series).dt.tz_localize(self._time_zone, ambiguous=False, nonexistent="shift_forward")
 
     def _is_all(self, rows: Rows) -> bool:
         return len(rows) == self.length and bool(np.array_equal(rows, np.arange(self.length)))
