@@ -32,7 +32,7 @@ Create Stream calls (seq Long, ts Timestamp, host Long) From 'parquet' With (pat
 Create Relation hosts (host Long, role String) From 'csv' With (path = '{path}.csv');
 Create View recent As Select host, Count(*) As n From calls [Range 1 Minute] Group By host;
 Create Query busy As Select host, n From recent Where n > 5;
-Create Query named Into 'parquet' With (path = '{path}-out') As
+Create Query named Into 'parquet' With (path = '{path}-out', keep = '1 day') As
     Select c.host, h.role From calls c, hosts h Where c.host = h.host;
 """
 
