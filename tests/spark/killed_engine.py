@@ -14,6 +14,7 @@ from pathlib import Path
 import anabranch as ab
 
 SHORT_LIVES = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # or compiled code has little room
+FEW_LOGS = {"spark.sql.streaming.minBatchesToRetain": 2}  # by Spark; what is there after a hundred batches, soon
 SCHEMA = "seq long, ts timestamp, k long, a long"
 QUERIES = {
     "joined": "Select l.k, l.a, r.a As b From lefts [Range 5 Seconds] As l, rights [Rows 20] As r Where l.k = r.k",
@@ -24,7 +25,7 @@ QUERIES = {
 
 
 def started(folder: Path, checkpoint: Path) -> ab.Engine:
-    spark = ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": SHORT_LIVES})
+    spark = ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": SHORT_LIVES}, **FEW_LOGS)
     engine = ab.Engine(spark, checkpoint)
     for name in ("lefts", "rights"):
         source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / name))

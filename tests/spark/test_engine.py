@@ -823,6 +823,49 @@ def test_two_engines_do_not_run_on_one_checkpoint(feed: Feed, spark: SparkSessio
         engines[1].queries["small"].start()
 
 
+@pytest.fixture
+def forgetful(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark forgets what it knows of old batches at once, not after a hundred of them."""
+    settings = {"spark.sql.streaming.minBatchesToRetain": "1", "spark.sql.streaming.asyncLogPurge.enabled": "false"}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key in settings:
+        spark.conf.unset(key)
+
+
+def test_a_stream_goes_on_when_its_first_batches_are_forgotten(
+    feed: Feed, forgetful: SparkSession, tmp_path: Path
+) -> None:
+    for files in (1, 2, 3):  # if it began again, batches would be other files than those that were taken
+        for _ in range(6):
+            feed.add((len(feed.rows), len(feed.rows) % 2, 1))
+        engine = ab.Engine(forgetful, tmp_path / "state")
+        source = forgetful.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(feed.folder))
+        engine.stream("s", source, timestamp="ts", sequence="seq")
+        query = engine.query(SMALL, "small").start()
+        settled(query)
+        assert not (tmp_path / "state" / "sources" / "s" / "offsets" / "0").exists()
+        assert answered(query.to_dataframe()) == wanted(feed.oracle(), SMALL, len(feed.rows))
+        engine.stop()
+
+
+def test_a_stream_does_not_begin_again_if_the_checkpoint_has_lost_how_far_it_was_read(
+    feed: Feed, spark: SparkSession, tmp_path: Path
+) -> None:
+    def started() -> ab.Engine:
+        engine = ab.Engine(spark, tmp_path / "state")
+        engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+        settled(engine.query(SMALL, "small").start())
+        return engine
+
+    feed.add((0, 0, 1))
+    started().stop()
+    shutil.rmtree(tmp_path / "state" / "sources")
+    with pytest.raises(QueryError, match="does not say how far stream 's' was read"):
+        started()
+
+
 # -- failures
 
 

@@ -232,8 +232,11 @@ def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def sharing(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """Bytes that a second query on the same stream and window adds to what one alone holds."""
-    given = feed(folder, "shared", 4, 100_000 if quick else 250_000, 400)
+    """Bytes that a second query on the same stream and window adds to what one alone holds.
+
+    With as many rows if quick: with few of them, what does not grow with rows counts.
+    """
+    given = feed(folder, "shared", 4, 250_000, 400)
     texts = {
         "counts": "Select k, Count(*) As n From s [Range 1 Hour] Group By k",
         "sums": "Select k, Sum(a) As total From s [Range 1 Hour] Group By k",

@@ -333,10 +333,11 @@ class Engine:
         for name in outer:
             if not self._registry.streams[name].df.isStreaming:
                 raise QueryError(f"stream {name!r} is a bounded DataFrame", hint="use Engine.run_batch()")
-        self._take_over()
+        streams = [self._registry.streams[name] for name in outer]
+        self._take_over(streams)
         query.error = None
         self._set_status(query, "running")
-        self._loop.start([self._registry.streams[name] for name in outer])
+        self._loop.start(streams)
 
     def _run_to_the_end(self) -> None:
         registry = self._registry
@@ -356,15 +357,22 @@ class Engine:
                 raise query.error
             query.status = "ended"
 
-    def _take_over(self) -> None:
-        """From here on nobody else touches the checkpoint."""
-        if not self._lock.acquire():
-            return
-        if Manifest.committed(self._folder) != self._manifest.tick or not self._intake.current():
-            self._lock.release()
-            hint = "make a new Engine on it"
-            raise QueryError("the checkpoint has gone on since this engine was made", hint=hint)
-        self._answers.sweep(self._manifest, self._intake.files())
+    def _take_over(self, streams: Sequence[StreamInput]) -> None:
+        """From here on nobody else touches the checkpoint; what it knows of these streams has to fit."""
+        first = self._lock.acquire()
+        try:
+            if first and (Manifest.committed(self._folder) != self._manifest.tick or not self._intake.current()):
+                hint = "make a new Engine on it"
+                raise QueryError("the checkpoint has gone on since this engine was made", hint=hint)
+            for stream in streams:
+                self._loop.check(stream)
+        except QueryError:
+            if first:
+                self._lock.release()
+            raise
+        if first:
+            self._answers.sweep(self._manifest, self._intake.files())
+            self._intake.sweep()
 
     def _set_status(self, query: ContinuousQuery, status: str) -> None:
         def change() -> None:

@@ -227,6 +227,14 @@ class Intake:
             recorded = ((path.parent.name, int(path.stem)) for path in (self._folder / RECORDS).glob("*/*.json"))
             return all(batch <= self._last.get(stream, -1) for stream, batch in recorded)
 
+    def sweep(self) -> None:
+        """Delete records that a manifest holds already, and those that were not finished."""
+        with self._lock:
+            waiting = {self._record(taken) for taken in self._waiting}
+        for path in (self._folder / RECORDS).glob("*/*"):
+            if path not in waiting:
+                path.unlink()
+
     def files(self) -> Iterator[str]:
         """Files on the shelf that no manifest names yet."""
         with self._lock:

@@ -93,6 +93,21 @@ class Loop:
 
     # -- for the engine
 
+    def check(self, stream: StreamInput) -> None:
+        """Refuse a stream of which more was taken than Spark knows to have read: rows would be lost or come twice."""
+        if stream.name in self._sources:
+            return
+        kept, taken = self._folder / stream.name, self._intake.last(stream.name)
+        planned = max((int(path.name) for path in (kept / "offsets").glob("*") if path.name.isdigit()), default=-1)
+        if planned < taken:
+            raise QueryError(
+                f"the checkpoint does not say how far stream {stream.name!r} was read",
+                hint=f"bring back its folder sources/{stream.name}, or begin with a new checkpoint",
+            )
+        if planned < 0:
+            # A first batch that was never written down, as on a full disk: Spark would refuse what is left of it.
+            shutil.rmtree(kept, ignore_errors=True)
+
     def start(self, streams: Sequence[StreamInput]) -> None:
         """Let streams flow."""
         if self._thread is None:
@@ -180,12 +195,9 @@ class Loop:
     # -- streams
 
     def _source(self, stream: StreamInput) -> StreamingQuery:
-        kept = self._folder / stream.name
-        if (kept / "offsets").exists() and not (kept / "offsets" / "0").exists():
-            shutil.rmtree(kept)  # a first batch that was never written down, as on a full disk: Spark would refuse it
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
         with light_logs(stream.df.sparkSession):
-            source = writer.option("checkpointLocation", str(kept)).start()
+            source = writer.option("checkpointLocation", str(self._folder / stream.name)).start()
             _await_begin(source)
         return source
 
