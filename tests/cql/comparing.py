@@ -7,14 +7,20 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.dialect import parse_query
 from anabranch.model.continuous import Query
-from cql.generate import random_case
+from cql.generate import cases, random_case
 from cql.local import LocalEngine
 from cql.oracle import Oracle
 from cql.streams import Case, Row
+
+EXAMPLES = 100
+"""Cases that Hypothesis makes from one seed."""
 
 
 def bound(case: Case) -> Query:
@@ -32,10 +38,27 @@ def expected(case: Case) -> Counter[Row]:
     return oracle.changes(ast)
 
 
-def difference(seed: int) -> str | None:
+def difference(number: int) -> str | None:
     """What the two say differently about the case of a seed."""
-    found = disagreement(random_case(seed), seed)
-    return found and f"seed {seed}: {found}"
+    found = disagreement(random_case(number), number)
+    return found and f"seed {number}: {found}"
+
+
+def smallest_difference(number: int) -> str | None:
+    """What the two say differently about the smallest such case that Hypothesis finds from a seed on."""
+
+    @seed(number)
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(cases(), st.integers(0, 3 * 5 * 7 - 1))
+    def agree(case: Case, variant: int) -> None:
+        found = disagreement(case, variant)
+        assert found is None, found
+
+    try:
+        agree()
+    except AssertionError as error:
+        return f"Hypothesis, seed {number}: {error}"
+    return None
 
 
 def disagreement(case: Case, number: int) -> str | None:
