@@ -33,6 +33,16 @@ def test_an_unknown_column_is_shown_and_one_is_suggested() -> None:
     )
 
 
+def test_an_ambiguous_column_is_shown_with_its_full_names() -> None:
+    assert str(error("Select s1.k From s1 [Now] Join s2 [Now] On a = b Where k > 3")) == (
+        "column 'k' is ambiguous at line 1, column 56\n"
+        "  Select s1.k From s1 [Now] Join s2 [Now] On a = b Where k > 3\n"
+        "                                                         ^\n"
+        "  hint: write one of s1.k, s2.k"
+    )
+    assert bind("Select k From s1 [Now], s2 [Now] Where s1.k = s2.k", CATALOG, "q").output == ("k",)
+
+
 def test_an_unknown_stream_is_shown_and_names_are_suggested() -> None:
     assert str(error("Select k\nFrom s9")) == (
         "unknown stream or relation 's9' at line 2, column 6\n"

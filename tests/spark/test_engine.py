@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from pyspark.sql import DataFrame
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import merging, store, ticks
+from anabranch.engine.intake import Taken
+from anabranch.engine.shelving import Shelved
 from anabranch.errors import AnabranchError, DataError, QueryError
 from anabranch.spark.grid import CELL, Grid
 from anabranch.spark.session import LOCAL_FILES, LOG_FILES
@@ -864,6 +866,23 @@ def test_a_stream_does_not_begin_again_if_the_checkpoint_has_lost_how_far_it_was
     shutil.rmtree(tmp_path / "state" / "sources")
     with pytest.raises(QueryError, match="does not say how far stream 's' was read"):
         started()
+
+
+def test_records_that_a_kill_has_left_are_deleted(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
+    """Of a batch that the manifest holds already, and one that was not finished."""
+    left = tmp_path / "state" / "intake" / "s"
+    for life in range(2):
+        feed.add((life, 0, 1))
+        engine = ab.Engine(spark, tmp_path / "state")
+        engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+        query = engine.query(PAIRS, "pairs").start()
+        settled(query)
+        assert answered(query.to_dataframe()) == wanted(feed.oracle(), PAIRS, life)
+        assert not list(left.iterdir())
+        engine.stop()
+        taken = Taken("s", 0, 0, ("k", "a"), Shelved(1, 0, 0, None, (), {}, ()))
+        (left / f"{taken.batch:012d}.json").write_text(json.dumps(asdict(taken)))
+        (left / ".unfinished.tmp").write_text("{")
 
 
 # -- failures

@@ -5,7 +5,6 @@ Queries come and go between ticks; see `loop.py` for what runs when, and `ticks.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -438,7 +437,7 @@ class Engine:
     def _restore(self, handle: ContinuousQuery, history: bool) -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         query = handle.query
-        print_ = self._fingerprint(query)
+        print_ = self._registry.fingerprint(query)
         known = self._manifest.queries.get(query.name)
         own = folded(query.name, list(self._manifest.queries))
         if own != query.name:
@@ -483,16 +482,6 @@ class Engine:
 
     def _known_to_spark(self) -> list[str]:
         return [row[0].split(".")[-1] for row in self._spark.sql("SHOW FUNCTIONS").collect()]
-
-    def _fingerprint(self, query: Query) -> str:
-        registry, plan = self._registry, repr((query.plan, query.output))
-        streams = [registry.streams[name] for name in scans(query.plan, "stream")]
-        inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
-        tables = [(name, registry.relations[name].schema.simpleString()) for name in scans(query.plan, "relation")]
-        called = [
-            (name, kind) for name, kind in registry.functions.items() if re.search(rf"\b{name}\(", plan, re.IGNORECASE)
-        ]
-        return hashlib.sha256(repr((plan, inputs, tables, sorted(called))).encode()).hexdigest()[:16]
 
     def _fresh(self, name: str) -> None:
         if not _NAME.match(name):

@@ -95,18 +95,12 @@ class Loop:
 
     def check(self, stream: StreamInput) -> None:
         """Refuse a stream of which more was taken than Spark knows to have read: rows would be lost or come twice."""
-        if stream.name in self._sources:
-            return
-        kept, taken = self._folder / stream.name, self._intake.last(stream.name)
-        planned = max((int(path.name) for path in (kept / "offsets").glob("*") if path.name.isdigit()), default=-1)
-        if planned < taken:
+        taken = self._intake.last(stream.name)  # first: a stream that runs goes on meanwhile
+        if _planned(self._folder / stream.name) < taken:
             raise QueryError(
                 f"the checkpoint does not say how far stream {stream.name!r} was read",
                 hint=f"bring back its folder sources/{stream.name}, or begin with a new checkpoint",
             )
-        if planned < 0:
-            # A first batch that was never written down, as on a full disk: Spark would refuse what is left of it.
-            shutil.rmtree(kept, ignore_errors=True)
 
     def start(self, streams: Sequence[StreamInput]) -> None:
         """Let streams flow."""
@@ -195,9 +189,12 @@ class Loop:
     # -- streams
 
     def _source(self, stream: StreamInput) -> StreamingQuery:
+        kept = self._folder / stream.name
+        if _planned(kept) < 0:  # a first batch that was never written down, as on a full disk: Spark would refuse it
+            shutil.rmtree(kept, ignore_errors=True)
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
         with light_logs(stream.df.sparkSession):
-            source = writer.option("checkpointLocation", str(self._folder / stream.name)).start()
+            source = writer.option("checkpointLocation", str(kept)).start()
             _await_begin(source)
         return source
 
@@ -340,6 +337,11 @@ class Loop:
             for name, stream in list(self._streams.items())
             if stream.idle is not None
         }
+
+
+def _planned(kept: Path) -> int:
+    """The last batch that Spark has written down before it brought it; -1 if there is none."""
+    return max((int(path.name) for path in (kept / "offsets").glob("*") if path.name.isdigit()), default=-1)
 
 
 def _await_begin(source: StreamingQuery) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -9,6 +11,7 @@ from sqlglot import exp
 
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.query import ContinuousQuery
+from anabranch.model.continuous import Query, scans
 
 
 @dataclass
@@ -20,3 +23,14 @@ class Registry:
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
     views: dict[str, str | exp.Query] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
+
+    def fingerprint(self, query: Query) -> str:
+        """Of a query's plan and its inputs: what one has kept serves no other."""
+        plan = repr((query.plan, query.output))
+        streams = [self.streams[name] for name in scans(query.plan, "stream")]
+        inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
+        tables = [(name, self.relations[name].schema.simpleString()) for name in scans(query.plan, "relation")]
+        called = [
+            (name, kind) for name, kind in self.functions.items() if re.search(rf"\b{name}\(", plan, re.IGNORECASE)
+        ]
+        return hashlib.sha256(repr((plan, inputs, tables, sorted(called))).encode()).hexdigest()[:16]
