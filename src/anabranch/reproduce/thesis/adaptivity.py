@@ -50,11 +50,11 @@ class Plan:
 
     change_at: int = 600_000
     after: int = 600_000
-    repetitions: int = 6
+    repetitions: int = 20
     chunk: int = 500
 
 
-QUICK = Plan(change_at=300_000, after=400_000, repetitions=2, chunk=1000)
+QUICK = Plan(change_at=300_000, after=400_000, repetitions=6, chunk=1000)
 
 
 @dataclass(frozen=True)

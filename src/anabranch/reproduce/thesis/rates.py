@@ -30,7 +30,7 @@ import numpy as np
 
 from anabranch.measure import at_least, at_most, informed
 from anabranch.reproduce.thesis.exhibit import LABELS, Chart, Exhibit, Mark, Series
-from anabranch.reproduce.thesis.running import OURS, Setting, Spent
+from anabranch.reproduce.thesis.running import OURS, Setting, Spent, ratio
 from anabranch.reproduce.thesis.workload import Workload
 
 WORK = Workload(8, selectivities=(0.12, 0.50, 0.70, 0.85))
@@ -59,7 +59,7 @@ QUICK = Plan(periods=(OFTEN, RARELY), costs=(10, 100), tuples=400_000, changes=1
 def exhibits(*, quick: bool) -> list[Exhibit]:
     """All three figures."""
     plan = QUICK if quick else Plan()
-    by_period: dict[float, dict[str, float]] = {
+    by_period: dict[float, dict[str, Spent]] = {
         period: changing(WORK, period, USUAL_COST, plan) for period in plan.periods
     }
     often, rarely = (
@@ -71,44 +71,48 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
 
 def changing(
     work: Workload, period: int, expensive: float, plan: Plan, policies: Sequence[str] = POLICIES
-) -> dict[str, float]:
-    """Each policy's cost over that of the best order of every period."""
+) -> dict[str, Spent]:
+    """What each policy spends, over what the best order of every period costs."""
     deal, rng = np.random.default_rng(SEED), np.random.default_rng([SEED, period])
     lengths = [BEFORE, *[period] * max(plan.changes, plan.tuples // period)]
     parts = [work.draw(length, rng)[:, deal.permutation(work.filters)] for length in lengths]
     passes, end = np.concatenate(parts), sum(lengths)
     setting = Setting(np.repeat([1.0, expensive], work.filters // 2), chunk=plan.chunk, seed=1)
-    best = sum(setting.optimum(part).total * len(part) for part in parts[1:])
-    spent: dict[str, Spent] = {name: setting.run(name, passes).between(BEFORE, end) for name in policies}
-    return {name: each.total * (end - BEFORE) / best for name, each in spent.items()}
+    best = sum(setting.optimum(part).total * len(part) for part in parts[1:]) / (end - BEFORE)
+    spent = {name: setting.run(name, passes).between(BEFORE, end) for name in policies}
+    return {name: Spent(each.processing / best, each.profiling / best) for name, each in spent.items()}
 
 
-def _rate_of_change(found: dict[float, dict[str, float]], even: dict[str, float]) -> Exhibit:
+def _rate_of_change(found: dict[float, dict[str, Spent]], even: dict[str, Spent]) -> Exhibit:
     often, rarely, rivals = found[OFTEN], found[RARELY], POLICIES[:-1]
-    early, late = _over(often, "sweep", "agreedy"), _over(rarely, "sweep", "agreedy")
-    spread = _over(even, "sweep", "agreedy")
-    ours = [each[OURS] / min(each[name] for name in rivals) for each in (often, rarely)]
+    early, late = ratio(often, "sweep", "agreedy"), ratio(rarely, "sweep", "agreedy")
+    spread, follows = ratio(even, "sweep", "agreedy"), ratio(often, "localswaps", "agreedy", "processing")
+    ours = [each[OURS].total / min(each[name].total for name in rivals) for each in (often, rarely)]
     return Exhibit(
         "Figure 4.22",
         f"Sweep / A-Greedy: {early:.2f} at 100,000 ({spread:.2f} with selectivities evenly spread), {late:.2f} at "
         f"1,000,000. Cost over the optimum at 100,000: {_listed(often)}; at 1,000,000: {_listed(rarely)}.",
         [
             at_least("4.22 Sweep / A-Greedy, period 100,000", early, 1.05, "total"),
-            at_least("4.22 Sweep / Independent, period 100,000", _over(often, "sweep", "independent"), 1.05, "total"),
+            at_least("4.22 Sweep / Independent, period 100,000", ratio(often, "sweep", "independent"), 1.05, "total"),
             at_least(
-                "4.22 LocalSwaps / A-Greedy, period 100,000", _over(often, "localswaps", "agreedy"), 1.05, "total"
+                "4.22 LocalSwaps / A-Greedy, period 100,000", ratio(often, "localswaps", "agreedy"), 1.05, "total"
             ),
+            informed("4.22 LocalSwaps / A-Greedy, period 100,000, processing", follows, "without profiling"),
             at_most("4.22 Sweep / A-Greedy, period 1,000,000", late, 1.0, "total"),
             informed("4.22 Sweep / A-Greedy, period 100,000, evenly spread", spread, "selectivities 15-85 %"),
             informed("4.22 auto / best of the four, period 100,000", ours[0], "as shipped"),
             informed("4.22 auto / best of the four, period 1,000,000", ours[1], "as shipped"),
         ],
-        [_chart("period of change, tuples", found, [Mark("Figure 4.23", OFTEN), Mark("Figure 4.24", RARELY)])],
+        [
+            _chart("period of change, tuples", found, [Mark("Figure 4.23", OFTEN), Mark("Figure 4.24", RARELY)]),
+            _parts(often),
+        ],
     )
 
 
-def _costs_often(found: dict[float, dict[str, float]]) -> Exhibit:
-    sweep = {cost: _over(each, "sweep", "agreedy") for cost, each in found.items()}
+def _costs_often(found: dict[float, dict[str, Spent]]) -> Exhibit:
+    sweep = {cost: ratio(each, "sweep", "agreedy") for cost, each in found.items()}
     low, high = min(found), max(found)
     return Exhibit(
         "Figure 4.23",
@@ -121,8 +125,8 @@ def _costs_often(found: dict[float, dict[str, float]]) -> Exhibit:
     )
 
 
-def _costs_rarely(found: dict[float, dict[str, float]]) -> Exhibit:
-    sweep = {cost: _over(each, "sweep", "agreedy") for cost, each in found.items()}
+def _costs_rarely(found: dict[float, dict[str, Spent]]) -> Exhibit:
+    sweep = {cost: ratio(each, "sweep", "agreedy") for cost, each in found.items()}
     low, high = min(found), max(found)
     return Exhibit(
         "Figure 4.24",
@@ -135,14 +139,16 @@ def _costs_rarely(found: dict[float, dict[str, float]]) -> Exhibit:
     )
 
 
-def _over(found: dict[str, float], above: str, below: str) -> float:
-    return found[above] / found[below]
+def _listed(found: dict[str, Spent]) -> str:
+    return ", ".join(f"{LABELS[name]} {each.total:.2f}" for name, each in found.items())
 
 
-def _listed(found: dict[str, float]) -> str:
-    return ", ".join(f"{LABELS[name]} {value:.2f}" for name, value in found.items())
-
-
-def _chart(x_label: str, found: dict[float, dict[str, float]], marks: Sequence[Mark] = ()) -> Chart:
-    series = [Series(LABELS[name], [each[name] for each in found.values()]) for name in POLICIES]
+def _chart(x_label: str, found: dict[float, dict[str, Spent]], marks: Sequence[Mark] = ()) -> Chart:
+    series = [Series(LABELS[name], [each[name].total for each in found.values()]) for name in POLICIES]
     return Chart(x_label, "total cost / optimum", list(found), series, log_x=True, marks=marks)
+
+
+def _parts(found: dict[str, Spent]) -> Chart:
+    series = [Series(what, [getattr(each, what) for each in found.values()]) for what in ("processing", "profiling")]
+    names = [f"{OFTEN:,} tuples|{LABELS[name]}" for name in found]
+    return Chart("", "cost / optimum", names, series, kind="columns")
