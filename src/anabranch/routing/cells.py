@@ -29,9 +29,10 @@ P. Bizarro, S. Babu, D. DeWitt, J. Widom, *Content-Based Routing: Different Plan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
 from typing import Any
 
@@ -206,15 +207,18 @@ def _split_of(data: Mapping[str, Any]) -> Split:
 
 def cells_of(splits: Sequence[Split], columns: Columns) -> Codes:
     """The cell of every row."""
-    cells = splits[0].encode(columns[splits[0].attribute])
-    for s in splits[1:]:
-        cells = cells * s.codes + s.encode(columns[s.attribute])
-    return cells
+    return all_cells([splits], columns)[0]
+
+
+def all_cells(many: Sequence[Sequence[Split]], columns: Columns) -> list[Codes]:
+    """The cell of every row by each of many combinations; every split encodes its column once."""
+    codes = {s: s.encode(columns[s.attribute]) for s in {s for splits in many for s in splits}}
+    return [reduce(lambda cells, s: cells * s.codes + codes[s], rest, codes[first]) for first, *rest in many]
 
 
 def cell_count(splits: Sequence[Split]) -> int:
     """Number of cells."""
-    return int(np.prod([s.codes for s in splits]))
+    return math.prod(s.codes for s in splits)
 
 
 def pairs(splits: Sequence[Split]) -> list[tuple[Split, ...]]:

@@ -44,7 +44,7 @@ import pyarrow as pa
 from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
-from anabranch.routing.cells import Cells, Codes, Columns, Split, cell_count, cells_of, coarse, pairs, split
+from anabranch.routing.cells import Cells, Codes, Columns, Split, all_cells, cell_count, cells_of, coarse, pairs, split
 from anabranch.routing.gain_ratio import information_gain, significant
 from anabranch.routing.held_out import halves
 
@@ -190,7 +190,7 @@ def _finalists(
     candidates: Sequence[tuple[Split, ...]], columns: Columns, drops: BoolMatrix, costs: Floats
 ) -> list[tuple[Split, ...]]:
     """The few single attributes, then the few pairs, that tell most about the filters; none that may by chance."""
-    told = _information([cells_of(c, columns) for c in candidates], drops, costs) if candidates else np.zeros(0)
+    told = _information(all_cells(candidates, columns), drops, costs) if candidates else np.zeros(0)
     ranked = [candidates[i] for i in np.argsort(-told, kind="stable") if told[i] > 0]
     return [c for width in (1, 2) for c in [r for r in ranked if len(r) == width][:FINALISTS]]
 
