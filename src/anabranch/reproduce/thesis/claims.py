@@ -151,6 +151,7 @@ CLAIMS = {
         "The paper's words, our numbers. Independent's low overhead is its lower p. How Sweep and LocalSwaps "
         "compare in speed depends on the changes, and on what is counted: LocalSwaps takes longer to settle, Sweep "
         "costs more on the way there (Figure 4.22). Deciding about a pair on 500 profile tuples, as Sweep does about a "
-        "place, LocalSwaps settles about as fast as Sweep, and finds the best order in Figure 4.17.",
+        "place, LocalSwaps settles about as fast as Sweep, and finds the best order in Figure 4.17; with old tuples "
+        "counted as far as they were tried, 1.7 times faster than Sweep, and finds it as well.",
     ),
 }
