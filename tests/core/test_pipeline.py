@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from anabranch.config import OrderingConfig
 from anabranch.model.arrays import Order, Rows
 from anabranch.ordering import POLICIES, Precedence, make
+from anabranch.ordering.agreedy import AGreedy
+from anabranch.ordering.base import Observation
 from anabranch.ordering.pipeline import (
     CHUNK_SECONDS,
     FIRST_CHUNK_ROWS,
@@ -208,11 +210,40 @@ def test_the_estimate_for_the_written_order_is_right() -> None:
     """With every drop profiled, the drops of the written order are known exactly, whatever order ran."""
     world = worlds(13, 4, 4000, 0.0)
     sure = OrderingConfig(profile_probability=1.0, window_tuples=100, minimum_profiles=10)
-    pipeline = FilterPipeline(make("agreedy", 4, config=sure), clock=clock())
+    pipeline = FilterPipeline(make("agreedy", 4, config=sure), clock=lambda: 0.0)
     world.run(pipeline, [200] * 20)
     assert pipeline.reoptimizer.order != (0, 1, 2, 3)
     rejected = (world.fates == FALSE)[(world.fates == FALSE).any(axis=1)]
     assert pipeline.tally.written_drops.tolist() == np.bincount(rejected.argmax(axis=1), minlength=4).tolist()
+
+
+@pytest.mark.parametrize(("row_seconds", "all_chunks"), [(1e-7, False), (1e-4, True)])
+def test_decisions_take_a_small_share_of_the_filters_time(row_seconds: float, all_chunks: bool) -> None:
+    """Each decision takes a millisecond: after every chunk that is nothing for slow filters, and too much for fast."""
+    now, chunks, rows = [0.0], 3000, 1000
+    observed: list[Observation] = []
+
+    class Pondering(AGreedy):
+        def observe(self, seen: Observation) -> Order:
+            now[0] += 0.001
+            observed.append(seen)
+            return super().observe(seen)
+
+    def judge(f: int, chosen: Rows) -> Verdict:
+        now[0] += row_seconds * len(chosen)
+        return Verdict(chosen % 4 < 3 - f)
+
+    pipeline = FilterPipeline(Pondering(2), clock=lambda: now[0])
+    for _ in range(chunks):
+        pipeline.process(rows, judge)
+    tally = pipeline.take_tally()
+    assert tally.deciding_seconds <= 0.012 + 0.01 * tally.seconds.sum()
+    assert len(observed) == chunks if all_chunks else 10 < len(observed) < 40
+    assert (
+        sum(int(seen.entered[1]) for seen in observed) > 0.8 * tally.seen[1]
+    )  # what ran without a decision counts in the next
+    assert pipeline.reoptimizer.order == (1, 0)
+    assert tally.written_drops.sum() == pytest.approx((tally.seen - tally.passed).sum(), rel=0.15)
 
 
 def test_chunks_grow_while_nothing_changes_and_stay_short_for_slow_filters() -> None:

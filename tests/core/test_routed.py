@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.benches.recovery import rows_to_recover
-from anabranch.model.arrays import BoolMatrix, Rows
+from anabranch.model.arrays import BoolMatrix, Floats, Rows
 from anabranch.ordering import make, row_costs
 from anabranch.ordering.pipeline import Verdict
 from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
-from anabranch.routing.class_learner import MOST_ROUTES, ClassLearner
+from anabranch.routing.class_learner import MOST_ROUTES, ClassLearner, Proposal
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutedPipeline, RoutePlan
 
@@ -27,19 +27,21 @@ Values = Mapping[str, np.ndarray[Any, Any]]
 
 
 class Worker:
-    """Runs rows through a routed pipeline on a clock that only predicates move."""
+    """Runs rows through a routed pipeline on a clock that only predicates move, per row and per call."""
 
-    def __init__(self, passes: BoolMatrix, attributes: Values, cost: float = 2e-5, **options: Any) -> None:
+    def __init__(
+        self, passes: BoolMatrix, attributes: Values, cost: float = 2e-5, call: float = 0.0, **options: Any
+    ) -> None:
         self.passes = passes
         self.columns = {name: pa.array(values) for name, values in attributes.items()}
-        self.cost, self.now, self.at = cost, 0.0, 0
+        self.cost, self.call, self.now, self.at = cost, call, 0.0, 0
         self.pipeline = RoutedPipeline(
             lambda seed: make("auto", passes.shape[1], seed=seed), clock=lambda: self.now, **options
         )
         self.survivors: list[int] = []
 
     def judge(self, f: int, rows: Rows) -> Verdict:
-        self.now += self.cost * len(rows)
+        self.now += self.call + self.cost * len(rows)
         return Verdict(self.passes[self.at + rows, f])
 
     def run(self, batch: int = 10_000) -> Worker:
@@ -71,6 +73,30 @@ def test_two_regimes_get_two_routes_and_fewer_calls() -> None:
     taken = {r.tests: r.order[0] for r in worker.pipeline.take_routes() if r.rows > 10_000}
     assert taken == {("zone in ('north')",): 0, ("zone in ('south')",): 1}
     assert worker.calls_per_row < 1.25  # the best single order needs 1.6
+
+
+@pytest.mark.parametrize(("cost", "looks"), [(1e-7, False), (2e-5, True)])
+def test_nobody_looks_for_routes_where_filters_take_less_time(
+    cost: float, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, looked = Worker(*two_regimes(60_000), cost=cost), []
+    propose = ClassLearner.propose
+
+    def slowly(learner: ClassLearner, costs: Floats) -> Proposal | None:
+        worker.now += 0.02
+        looked.append(worker.at)
+        return propose(learner, costs)
+
+    monkeypatch.setattr(ClassLearner, "propose", slowly)
+    worker.run()
+    assert bool(looked) == looks
+    assert (worker.pipeline.plan is not None) == looks
+
+
+@pytest.mark.parametrize(("call", "kept"), [(0.0, True), (1e-3, False)])
+def test_routes_are_not_kept_where_calling_filters_more_often_takes_longer(call: float, kept: bool) -> None:
+    worker = Worker(*two_regimes(300_000), cost=1e-5, call=call).run(batch=500)
+    assert (worker.pipeline.plan is not None) == kept
 
 
 def test_a_pair_of_attributes_decides_where_neither_does_alone() -> None:

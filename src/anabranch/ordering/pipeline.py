@@ -25,8 +25,9 @@ Thesis chapter 3 (figure 3.1) and section 4.3.1. p = `profile_probability`; a pr
 Differs from the paper
 ----------------------
 Decisions are made after a chunk, not after a tuple; chunks start small and grow up to a fixed duration, so that costly
-filters are reconsidered as often as cheap ones. A row on which a filter fails is neither
-passed nor dropped: the others still judge it, and the failure counts only if all of them accept it.
+filters are reconsidered as often as cheap ones. Where even that would take more than a share of the filters' time, some
+chunks run without profiling and without a decision. A row on which a filter fails is neither passed nor dropped: the
+others still judge it, and the failure counts only if all of them accept it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Mask, Order, Rows
+from anabranch.ordering.allowance import Allowance
 from anabranch.ordering.base import Observation, Reoptimizer
 from anabranch.stats.processing_times import ProcessingTimes
 
@@ -46,6 +48,8 @@ CLOSE_LOOK_ROWS = 256
 CHUNK_GROWTH = 2
 LONGEST_CHUNK_ROWS = 16_384
 CHUNK_SECONDS = 0.25
+DECIDING_SHARE = 0.01
+FIRST_DECISIONS_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -188,20 +192,29 @@ class FilterPipeline:
         self.least_probability = 0.0
         self._clock = clock
         self._pace = Pace()
+        self._allowance = Allowance(share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS)
+        self._entered: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
+        self._dropped: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
         return self._pace.chunk_rows(available)
 
     def process(self, rows: int, evaluate: Evaluate) -> Outcome:
-        """Run one chunk, then let the policy reconsider the order."""
+        """Run one chunk, then let the policy reconsider the order, if the time for that is earned."""
         started = self._clock()
-        run = _Run(self, evaluate, rows)
+        deciding = self._allowance.covers(0.0) or self.least_probability > 0
+        run = _Run(self, evaluate, rows, profiling=deciding)
         alive = run.through(np.arange(rows, dtype=np.int64))
         self.tally.rows += rows
         self.rows_done += rows
-        self._pace.note(rows, self._clock() - started)
-        self._decide(run, alive)
+        took = self._clock() - started
+        self._pace.note(rows, took)
+        self._allowance.earn(took)
+        self._entered += run.entered
+        self._dropped += run.dropped
+        if deciding:
+            self._decide(run, alive)
         return _outcome(alive, run.failures)
 
     def take_tally(self) -> Tally:
@@ -218,13 +231,17 @@ class FilterPipeline:
             both = np.concatenate([rows, passed])
             arrival = np.argsort(both, kind="stable")
             self.sampled(both[arrival], np.concatenate([drops, none])[arrival])
-        self.reoptimizer.observe(Observation(drops, run.entered, run.dropped, self.times.per_tuple(), began))
+        entered, self._entered = self._entered, np.zeros_like(self._entered)
+        dropped, self._dropped = self._dropped, np.zeros_like(self._dropped)
+        self.reoptimizer.observe(Observation(drops, entered, dropped, self.times.per_tuple(), began))
         if self.reoptimizer.profile_probability > run.probability:
             self._pace.look_closely()
         if run.complete and len(drops):
             first = np.bincount(drops.argmax(axis=1), minlength=self.reoptimizer.filters)
-            self.tally.written_drops += first / run.probability
-        self.tally.deciding_seconds += self._clock() - began
+            self.tally.written_drops += first / run.probability * (dropped.sum() / run.dropped.sum())
+        took = self._clock() - began
+        self.tally.deciding_seconds += took
+        self._allowance.spend(took)
 
     def sample(self, rows: Rows, probability: float) -> Rows:
         """Choose each row with the given probability."""
@@ -237,11 +254,11 @@ class FilterPipeline:
 class _Run:
     """One chunk on its way through one order."""
 
-    def __init__(self, pipeline: FilterPipeline, evaluate: Evaluate, rows: int) -> None:
+    def __init__(self, pipeline: FilterPipeline, evaluate: Evaluate, rows: int, *, profiling: bool) -> None:
         policy = pipeline.reoptimizer
         self.pipeline, self.evaluate = pipeline, evaluate
         self.order: Order = policy.order
-        wished = max(policy.profile_probability, pipeline.least_probability)
+        wished = max(policy.profile_probability, pipeline.least_probability) if profiling else 0.0
         self.probability = min(wished, policy.chunk_profiles / max(rows, 1))
         self.entered = np.zeros(policy.filters, dtype=np.int64)
         self.dropped = np.zeros(policy.filters, dtype=np.int64)

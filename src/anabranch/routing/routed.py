@@ -48,6 +48,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order, Rows
+from anabranch.ordering.allowance import Allowance
 from anabranch.ordering.base import Reoptimizer, Seed
 from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.pipeline import CHUNK_SECONDS, Evaluate, Failure, FilterPipeline, Outcome, Pace, Tally
@@ -65,6 +66,9 @@ CHUNKS_BETWEEN_CHECKS = 4
 CHECKS_BEFORE_MERGE = 3
 FEWEST_PROFILES = 30
 ONE_CLASS = 0.95
+LOOKING_SHARE = 0.01
+FIRST_LOOK_SECONDS = 0.01
+ROWS_AHEAD = 50_000
 
 MakePolicy = Callable[[Seed | None], Reoptimizer]
 
@@ -139,8 +143,8 @@ class _Trial:
 
     What the filters cost is compared on the same rows: those on which all filters are tried, priced once by the single
     order and once by their routes, so that neither a busy moment nor a stretch of other rows counts for one side. What
-    is spent around the filters is measured, on chunks that go through one pipeline and through routes in turn, as if
-    they were as long as chunks are going to be.
+    is spent around the filters, and on calling them at all, is measured, on chunks that go through one pipeline and
+    through routes in turn, as if they were as long as chunks are going to be.
     """
 
     seen: Counts
@@ -200,6 +204,8 @@ class RoutedPipeline:
         self._make, self._unprofiled, self._seed, self._clock = make_policy, unprofiled, seed, clock
         self._main = self._pipeline(start)
         self._pace = Pace()
+        self._looking, self._look_seconds = Allowance(share=LOOKING_SHARE), FIRST_LOOK_SECONDS
+        self._filter_seconds, self._batch_rows = 0.0, 0
         policy = self._main.reoptimizer
         self._learner = ClassLearner(policy.filters, policy.precedence) if learning and policy.filters > 1 else None
         self._routes: _Routes | None = None
@@ -234,6 +240,7 @@ class RoutedPipeline:
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
+        self._batch_rows = max(self._batch_rows, available)
         if self._trial is not None:
             return min(available, max(TRIAL_ROWS, self._pace.rows_within(TRIAL_SECONDS)))
         return self._pace.chunk_rows(available)
@@ -241,7 +248,7 @@ class RoutedPipeline:
     def process(self, rows: int, evaluate: Evaluate, columns: Columns) -> Outcome:
         """Run one chunk; `columns` holds the attributes of its rows."""
         began = self._clock()
-        trial, inside = self._trial, self._inside()
+        trial, before, calls = self._trial, self._spent(), self._calls()
         by_route = self._routes is not None and (trial is None or trial.routed_turn())
         if self._routes is not None and by_route:
             outcome, raised = self._by_route(self._routes, rows, evaluate, columns)
@@ -254,17 +261,38 @@ class RoutedPipeline:
         self._pace.note(rows, seconds)
         if raised:
             self._pace.look_closely()
+        filters, profiling, deciding = (self._spent() - before).tolist()
+        self._filter_seconds += filters
+        self._looking.earn(seconds)
         if trial is not None and rows:
-            around = (seconds - self._inside() + inside) / rows
-            usual = min(1.0, rows / self._pace.rows_within(CHUNK_SECONDS))
-            (trial.around_routed if by_route else trial.around_single).append(around * usual)
+            around = seconds - filters - profiling - deciding
+            self._look_seconds += around + profiling
+            self._looking.spend(around + profiling)
+            usual = min(self._pace.rows_within(CHUNK_SECONDS), self._batch_rows)
+            around += float((self._calls() - calls) @ self._call_seconds())
+            (trial.around_routed if by_route else trial.around_single).append(around / max(rows, usual))
         self._reconsider()
         return outcome
 
-    def _inside(self) -> float:
-        """Seconds that the filters took so far."""
-        tallies = [self._main.tally, *(p.tally for p in (self._routes.pipelines if self._routes else ()))]
-        return float(sum(t.seconds.sum() for t in tallies))
+    def _pipelines(self) -> list[FilterPipeline]:
+        return [self._main, *(self._routes.pipelines if self._routes else ())]
+
+    def _spent(self) -> Floats:
+        """Seconds so far of the filters for rows of their own, of profiling and of decisions."""
+        tallies = [p.tally for p in self._pipelines()]
+        profiling = sum(t.profiling_seconds for t in tallies)
+        filters = sum(float(t.seconds.sum()) for t in tallies) - profiling
+        return np.array([filters, profiling, sum(t.deciding_seconds for t in tallies)])
+
+    def _calls(self) -> Counts:
+        """How often each filter was called so far."""
+        counts: Counts = np.array([p.times.calls for p in self._pipelines()]).sum(axis=0)
+        return counts
+
+    def _call_seconds(self) -> Floats:
+        """What calling each filter costs, however few rows it is called on."""
+        shortest = np.min([p.times.shortest for p in self._pipelines()], axis=0)
+        return np.where(np.isfinite(shortest), shortest, 0.0)
 
     def take_tally(self) -> Tally:
         """Hand over the counts since the last call, of all routes together."""
@@ -371,12 +399,20 @@ class RoutedPipeline:
                 self._judge(self._trial)
         elif self._routes is not None:
             self._merge_idle(self._routes)
-        elif self._learner is not None and self._learner.due():
+        elif self._learner is not None and self._learner.due() and self._may_look():
+            began = self._clock()
             found = self._learner.propose(self.costs())
+            self._look_seconds = self._clock() - began
+            self._looking.spend(self._look_seconds)
             if found is not None:
                 plan = RoutePlan(found.cells, found.orders, "content", found.saving)
                 self._adopt(plan, self._samples_by_route(plan))
                 self._trial = _Trial(np.zeros(len(plan.orders), dtype=np.int64))
+
+    def _may_look(self) -> bool:
+        """Whether the filters' time pays for a look like the last one, if some more rows come as they do now."""
+        ahead = ROWS_AHEAD * self._filter_seconds / max(self.rows_done, 1)
+        return self._looking.covers(self._look_seconds - LOOKING_SHARE * ahead)
 
     def _judge(self, trial: _Trial) -> None:
         """Keep the routes if rows took less time by them."""

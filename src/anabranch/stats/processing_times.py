@@ -25,6 +25,8 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from anabranch.model.arrays import Floats
@@ -41,6 +43,13 @@ class ProcessingTimes:
         How many filters are timed.
     samples
         Timed calls remembered per filter.
+
+    Attributes
+    ----------
+    calls
+        Timed calls per filter so far.
+    shortest
+        Seconds of the shortest of them: what a call costs that hardly has anything to do; inf before the first.
     """
 
     def __init__(self, filters: int, *, samples: int = 64) -> None:
@@ -48,7 +57,8 @@ class ProcessingTimes:
         self.samples = samples
         self._rates = np.zeros((filters, samples), dtype=np.float64)
         self._weights = np.zeros((filters, samples), dtype=np.float64)
-        self._calls = [0] * filters
+        self.calls = [0] * filters
+        self.shortest = [math.inf] * filters
         self._estimates = np.full(filters, np.nan)
         self._stale: set[int] = set()
 
@@ -56,16 +66,17 @@ class ProcessingTimes:
         """Note that filter `f` took `seconds` for `tuples` tuples; a call without tuples tells nothing."""
         if tuples <= 0:
             return
-        slot = self._calls[f] % self.samples
+        slot = self.calls[f] % self.samples
         self._rates[f, slot] = seconds / tuples
         self._weights[f, slot] = tuples
-        self._calls[f] += 1
+        self.calls[f] += 1
+        self.shortest[f] = min(self.shortest[f], seconds)
         self._stale.add(f)
 
     def per_tuple(self) -> Floats:
         """Seconds per tuple and filter; NaN where a filter was never timed."""
         for f in self._stale:
-            held = min(self._calls[f], self.samples)
+            held = min(self.calls[f], self.samples)
             self._estimates[f] = _weighted_median(self._rates[f, :held], self._weights[f, :held])
         self._stale.clear()
         return self._estimates.copy()

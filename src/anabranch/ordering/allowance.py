@@ -1,0 +1,43 @@
+"""How long adapting may take: a share of the time that the work itself takes, and a little in advance.
+
+Looking for a better order, or for routes, takes as long for filters that cost nothing as for expensive ones, and can
+save them nothing. An allowance lets it happen as often as the filters' own time pays for it.
+
+>>> allowance = Allowance(share=0.01, advance=0.002)
+>>> allowance.spend(0.003)
+>>> allowance.covers(0.0)
+False
+>>> allowance.earn(0.2)
+>>> allowance.covers(0.0), allowance.covers(0.004)
+(True, False)
+"""
+
+from __future__ import annotations
+
+
+class Allowance:
+    """Seconds that may be spent.
+
+    Parameters
+    ----------
+    share
+        Of the seconds earned.
+    advance
+        Seconds that may be spent before any are earned.
+    """
+
+    def __init__(self, *, share: float, advance: float = 0.0) -> None:
+        self._share = share
+        self._seconds = advance
+
+    def covers(self, seconds: float) -> bool:
+        """Whether so much may be spent now; what takes longer than expected is paid for later."""
+        return self._seconds >= seconds
+
+    def earn(self, seconds: float) -> None:
+        """Work took so long."""
+        self._seconds += self._share * seconds
+
+    def spend(self, seconds: float) -> None:
+        """Adapting took so long."""
+        self._seconds -= seconds
