@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 import anabranch as ab
-from anabranch.benches import native, real
+from anabranch.benches import cheap, native, real
 from anabranch.benches.harness import Contender, Race, answer, race, run
 from anabranch.benches.workloads import (
     Workload,
@@ -195,6 +195,7 @@ WORKLOADS = (
     correlation,
     drift,
     neutral,
+    cheap.run,
     overhead,
     width,
     scale,
