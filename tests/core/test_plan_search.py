@@ -90,6 +90,15 @@ def test_promises_are_net_of_the_classifier_and_the_routes() -> None:
     assert find(("content", "mesh"), JudgedSample(sample.attributes, sample.drops, sample.costs / 1e5)) is None
 
 
+@pytest.mark.parametrize(("cost", "found"), [(1e-7, False), (2e-5, True)])
+def test_comparisons_of_whole_columns_get_no_routes(cost: float, found: bool) -> None:
+    """The columns tell all about the filters, but another group of rows means calling all of them once more."""
+    numbers = np.random.default_rng(0).integers(0, 1000, (400, 5))
+    attributes = {f"c{i}": pa.array(numbers[:, i]) for i in range(5)}
+    sample = JudgedSample(attributes, numbers <= 500, np.full(5, cost))
+    assert (find(("content", "mesh"), sample) is not None) == found
+
+
 def test_routes_that_cost_more_than_they_save_are_given_up() -> None:
     sample = by_one(0, 600)
     plan = RoutePlan(BY_ZONE, ((0, 2, 3, 1), (1, 2, 3, 0)), "mesh")
