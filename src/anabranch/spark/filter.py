@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,7 +46,7 @@ from anabranch.spark.admission import (
     value_type,
 )
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
-from anabranch.spark.ledger import Kinds, Ledger, LedgerParam, Part
+from anabranch.spark.ledger import Kinds, LedgerParam, Part, open_ledger
 from anabranch.spark.lookup import collect_values, member_test
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
@@ -75,7 +74,7 @@ class Filter:
     pinned
         Keep the written order; the same as `policy="fixed"`.
     state
-        Folder in which counts, decisions and profiles survive restarts.
+        Folder in which counts, decisions and profiles survive restarts; filters of one program can share it.
     config
         Profiling and decision parameters; the defaults of the policy otherwise.
     attributes
@@ -118,8 +117,7 @@ class Filter:
         self.strict, self.on_error = strict, on_error
         self.attributes = None if attributes is None else tuple(attributes)
         self._identity = arrow.new_identity()
-        self._ledger = Ledger(tuple(p.name for p in self.predicates), state)
-        self._nodes = count()
+        self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._accumulator: Any = None
         self._tables: dict[str, pa.Array] = {}
         self._native: dict[Part, NativeOrder] = {}
@@ -180,6 +178,7 @@ class Filter:
 
     def _learn(self) -> None:
         for part, order in self._native.items():
+            self._catch_up(part, order)
             for event in order.learn():
                 self._ledger.note(event)
             self._ledger.keep_native(part, order.state())
@@ -283,14 +282,18 @@ class Filter:
         if known is None or known.fit != fit:
             precedence = Precedence(len(native), constraints(native, strict=self.strict))
             known = NativeOrder(native, precedence, self.policy, self.config, attributes)
-            kept = self._ledger.natives().get(stage.members)
-            if kept is not None and kept.fit == fit and self.policy != "fixed":
-                known.resume(kept)
             self._native[stage.members] = known
+        self._catch_up(stage.members, known)
         for event in known.decide(df, again=again):
             self._ledger.note(event)
         self._ledger.keep_native(stage.members, known.state())
         return known
+
+    def _catch_up(self, part: Part, order: NativeOrder) -> None:
+        """Go on with what an earlier run, or another filter on the same state, has sampled."""
+        kept = None if self.policy == "fixed" else self._ledger.natives().get(part)
+        if kept is not None and kept.fit == order.fit and kept.sample_rows > order.sample_rows:
+            order.resume(kept)
 
     def _task(self, df: DataFrame, stage: Stage, counted: bool) -> arrow.FilterTask:
         members = [self.predicates[i] for i in stage.members]
@@ -320,7 +323,7 @@ class Filter:
             plan=self._known_plan(stage.members, kinds, precedence),
             plan_version=self._ledger.tuned(stage.members, kinds)[0],
             plan_reason=self._ledger.tuned(stage.members, kinds)[1],
-            node=next(self._nodes),
+            node=self._ledger.new_node(),
             quarantine=self.on_error == "quarantine",
             seed=None if self.policy == "fixed" else self._ledger.learned(stage.members),
             ledger=self._shared_ledger(df) if counted else None,

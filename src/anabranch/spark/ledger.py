@@ -7,30 +7,29 @@ replaces what the interrupted run had counted. Old records are folded into runni
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from anabranch import events
-from anabranch.errors import QueryError
 from anabranch.mesh.plan_search import JudgedSample
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.spark import state_file
 from anabranch.spark.saved import (
     NativeState,
     log_from_json,
@@ -47,7 +46,6 @@ RECENT_RECORDS = 4096
 RECENT_EVENTS = 10_000
 RECENT_SAMPLES = 64
 SEED_PROFILES = 2000
-SAVE_INTERVAL_SECONDS = 1.0
 STATE_FILE = "filter.json"
 STATE_VERSION = 4
 SAVED_VERSION = 3
@@ -155,10 +153,12 @@ class Ledger:
         self._learned: dict[Part, Seed] = {}
         self._natives: dict[Part, NativeState] = {}
         self._parts: tuple[Part, ...] = ()
-        self._path = None if state is None else Path(state) / STATE_FILE
-        self._saved = 0.0
+        self._nodes = count()
+        self._path = None if state is None else Path(state).resolve() / STATE_FILE
+        self._stamp: state_file.Stamp | None = None
+        self._told = False
         if self._path is not None:
-            _require_folder(self._path.parent)
+            state_file.require_folder(self._path.parent)
             self._load(self._path)
 
     def enter(self, records: Iterable[TaskRecord]) -> None:
@@ -179,16 +179,13 @@ class Ledger:
                 part, key = next(iter(self._recent))
                 old = self._recent.pop((part, key))
                 self._folded[part].add(old.tally, old.routes.values())
-            if time.monotonic() - self._saved > SAVE_INTERVAL_SECONDS:
-                self.save()
-            else:
-                self._save_later()
+            self._save_soon()
 
     def note(self, event: events.Event) -> None:
         """Enter a decision that was made on the driver."""
         with self._lock:
             self._events.append(event)
-            self._save_later()
+            self._save_soon()
 
     def totals(self) -> dict[Part, Entry]:
         """Counts and times of every stage over all tasks."""
@@ -217,7 +214,11 @@ class Ledger:
         """Know this of a stage of native predicates from now on."""
         with self._lock:
             self._natives[part] = state
-            self._save_later()
+            self._save_soon()
+
+    def new_node(self) -> int:
+        """A number that tells a place in a plan from all others that report to this ledger."""
+        return next(self._nodes)
 
     def parts(self) -> tuple[Part, ...]:
         """The stages, in the order in which rows last went through them."""
@@ -288,35 +289,65 @@ class Ledger:
                 "names": self._names,
                 **self._learned_json(),
             }
-        _write(path, learned)
+        state_file.write(path, learned)
 
     def load_learned(self, path: Path) -> None:
         """Take in what `save_learned` wrote."""
-        saved = _read(path, SAVED_VERSION, self._names, "what a filter has learned")
+        saved = state_file.read(path, SAVED_VERSION, self._names, "what a filter has learned")
         with self._lock:
             self._take_learned(saved)
 
     def save(self) -> None:
-        """Write the state folder, atomically."""
+        """Write the state folder, atomically; where that fails, it is told once, and tried again."""
         with self._lock:
-            self._saved = time.monotonic()
-            _unsaved.discard(self)
-            if self._path is None:
+            path, told = self._path, self._told
+            if path is None:
                 return
-            state = {
-                "version": STATE_VERSION,
-                "names": self._names,
-                "folded": [[part, _entry_json(e)] for part, e in self._folded.items()],
-                "recent": [[part, asdict(key), _entry_json(e)] for (part, key), e in self._recent.items()],
-                **self._learned_json(),
-                "events": [[type(e).__name__, asdict(e)] for e in self._events],
-            }
-            _write(self._path, state)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                state_file.write(path, self._state_json())
+            except OSError as error:
+                self._save_soon()
+                problem, self._told = error.strerror or str(error), True
+            else:
+                self._stamp = state_file.stamp(path)
+                state_file.saving.done(self)
+                return
+        if not told:
+            warnings.warn(
+                f"The state folder {path.parent} cannot be written: {problem}. Counts are kept in memory, and "
+                "writing is tried again every second",
+                stacklevel=2,
+            )
 
-    def _save_later(self) -> None:
-        """Have the state written when the program ends, unless that happens before."""
+    def serves(self, names: tuple[str, ...]) -> bool:
+        """Whether another filter can go on with it: the same predicates, and a file that nobody else has touched."""
+        with self._lock:
+            if self._path is None or self._stamp != state_file.stamp(self._path):
+                return False
+            if names != self._names and state_file.saving.is_due(self):
+                self.save()
+            return names == self._names
+
+    def let_go(self) -> None:
+        """Leave the state folder to another ledger."""
+        with self._lock:
+            self._path = None
+            state_file.saving.done(self)
+
+    def _save_soon(self) -> None:
         if self._path is not None:
-            _unsaved.add(self)
+            state_file.saving.soon(self)
+
+    def _state_json(self) -> dict[str, Any]:
+        return {
+            "version": STATE_VERSION,
+            "names": self._names,
+            "folded": [[part, _entry_json(e)] for part, e in self._folded.items()],
+            "recent": [[part, asdict(key), _entry_json(e)] for (part, key), e in self._recent.items()],
+            **self._learned_json(),
+            "events": [[type(e).__name__, asdict(e)] for e in self._events],
+        }
 
     def _enter_one(self, record: TaskRecord) -> None:
         entry = self._recent.get((record.part, record.key))
@@ -372,63 +403,37 @@ class Ledger:
         self._learned[part] = seed
 
     def _load(self, path: Path) -> None:
-        if not path.exists():
+        self._stamp = state_file.stamp(path)
+        if self._stamp is None:
             return
-        state = _read(path, STATE_VERSION, self._names, "the state of a filter")
+        state = state_file.read(path, STATE_VERSION, self._names, "the state of a filter")
         self._folded = {tuple(part): _entry(e) for part, e in state["folded"]}
         self._recent = {(tuple(part), TaskKey(**key)): _entry(e) for part, key, e in state["recent"]}
         self._take_learned(state)
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
 
 
-_unsaved: set[Ledger] = set()
-"""Ledgers that know more than their state folders, kept until they are written."""
+_opened: WeakValueDictionary[Path, Ledger] = WeakValueDictionary()
+_opening = threading.Lock()
 
 
-@atexit.register
-def _save_the_rest() -> None:
-    """Write what the last tasks sent; a folder that was deleted meanwhile needs nothing any more."""
-    for ledger in tuple(_unsaved):
-        try:
-            ledger.save()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            warnings.warn(f"The last counts of a filter could not be saved: {error}", stacklevel=1)
+def open_ledger(names: tuple[str, ...], state: str | os.PathLike[str] | None = None) -> Ledger:
+    """A ledger for a filter; filters with one state folder share one, so that none overwrites what another counts.
 
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(data))
-    os.replace(scratch, path)
-
-
-def _read(path: Path, version: int, names: tuple[str, ...], what: str) -> dict[str, Any]:
-    try:
-        data: dict[str, Any] = json.loads(path.read_text())
-        found, others = data["version"], tuple(data["names"])
-    except FileNotFoundError:
-        raise QueryError(f"{path} does not exist", hint="choose the file that was saved") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise QueryError(f"{path} is not {what}", hint="choose another path") from error
-    if others != names:
-        raise QueryError(
-            f"{path} is {what} with other predicates: {', '.join(others)}",
-            hint="choose another path, or delete this one to start anew",
-        )
-    if found != version:
-        raise QueryError(
-            f"{path} is {what} of format {found}, and this version reads format {version}",
-            hint="delete it to start anew",
-        )
-    return data
-
-
-def _require_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise QueryError(f"{path} cannot be a state folder: {error.strerror}", hint="choose another folder") from error
+    If the state was deleted or exchanged since, it is read anew, and the ledger that was there before writes no more.
+    """
+    if state is None:
+        return Ledger(names)
+    folder = Path(state).resolve()
+    with _opening:
+        known = _opened.get(folder)
+        if known is not None and known.serves(names):
+            return known
+        ledger = Ledger(names, folder)
+        if known is not None:
+            known.let_go()
+        _opened[folder] = ledger
+        return ledger
 
 
 def _merge_costs(old: Floats, new: Floats) -> Floats:

@@ -1,0 +1,124 @@
+"""Files that keep a state across restarts: written whole or not at all, and soon after the state has changed.
+
+What has changed is written within about a second, by a thread that lives only as long as there is something to write,
+so that little is lost however the program ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from anabranch.errors import QueryError
+
+SAVE_INTERVAL_SECONDS = 1.0
+
+Stamp = tuple[int, int]
+"""Tells whether a file is still the one that was written or read: its time and its number on the disk."""
+
+
+class Keeper(Protocol):
+    """Something that can write its state."""
+
+    def save(self) -> None:
+        """Write it and tell `saving` that it is done; where that fails, ask it for another attempt soon."""
+
+
+class Saving:
+    """Who has something to write, and a timer as long as there is someone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unsaved: set[Keeper] = set()
+        self._timer: threading.Timer | None = None
+
+    def soon(self, keeper: Keeper) -> None:
+        """Have a state written within about a second."""
+        with self._lock:
+            self._unsaved.add(keeper)
+            if self._timer is None:
+                timer = threading.Timer(SAVE_INTERVAL_SECONDS, self._save_all)
+                timer.daemon = True
+                with suppress(RuntimeError):  # no thread to be had: the next change, or the end of the program, saves
+                    timer.start()
+                    self._timer = timer
+
+    def done(self, keeper: Keeper) -> None:
+        """Nothing is left to write."""
+        with self._lock:
+            self._unsaved.discard(keeper)
+
+    def is_due(self, keeper: Keeper) -> bool:
+        """Whether something is left to write."""
+        with self._lock:
+            return keeper in self._unsaved
+
+    def finish(self) -> None:
+        """Write what the last second has brought."""
+        self._save_all()
+        if self._unsaved:
+            warnings.warn("The last counts of a filter are lost: its state folder cannot be written", stacklevel=1)
+
+    def _save_all(self) -> None:
+        with self._lock:
+            self._timer = None
+            waiting = tuple(self._unsaved)
+        for keeper in waiting:
+            if self.is_due(keeper):
+                keeper.save()
+
+
+saving = Saving()
+atexit.register(saving.finish)
+
+
+def write(path: Path, data: dict[str, Any]) -> None:
+    """Replace a file, atomically."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    scratch.write_text(json.dumps(data))
+    os.replace(scratch, path)
+
+
+def read(path: Path, version: int, names: tuple[str, ...], what: str) -> dict[str, Any]:
+    """What a filter with predicates of these names has written."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        found, others = data["version"], tuple(data["names"])
+    except FileNotFoundError:
+        raise QueryError(f"{path} does not exist", hint="choose the file that was saved") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise QueryError(f"{path} is not {what}", hint="choose another path") from error
+    if others != names:
+        raise QueryError(
+            f"{path} is {what} with other predicates: {', '.join(others)}",
+            hint="choose another path, or delete this one to start anew",
+        )
+    if found != version:
+        raise QueryError(
+            f"{path} is {what} of format {found}, and this version reads format {version}",
+            hint="delete it to start anew",
+        )
+    return data
+
+
+def stamp(path: Path) -> Stamp | None:
+    """The stamp of a file; none where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def require_folder(path: Path) -> None:
+    """Make a folder, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise QueryError(f"{path} cannot be a state folder: {error.strerror}", hint="choose another folder") from error

@@ -1,0 +1,248 @@
+"""State folders: no count is lost, whatever becomes of the program, of the folder, and of other filters on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import anabranch as ab
+from anabranch.errors import QueryError
+from anabranch.ordering.pipeline import Tally
+from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord, open_ledger
+
+PATIENCE_SECONDS = 30.0
+
+
+def even(id: int) -> bool:
+    return id % 2 == 0
+
+
+def filter_on(folder: Path, **options: Any) -> ab.Filter:
+    return ab.Filter(ab.predicate(even, "id", name="even"), state=folder, **options)
+
+
+def rows_on_disk(folder: Path) -> int:
+    try:
+        state = json.loads((folder / "filter.json").read_text())
+    except OSError:
+        return 0
+    return sum(entry[-1]["tally"]["rows"] for kind in ("folded", "recent") for entry in state[kind])
+
+
+def awaited(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+# A program that is killed
+
+PROGRAM = '''
+"""Filters that run and are never asked for a report; then the program waits to be killed."""
+import json, pathlib, shutil, sys
+import anabranch as ab
+
+folder = pathlib.Path(sys.argv[1])
+spark = ab.local_session("killed", 2)
+numbers = spark.range(0, 2000, 1, 4)
+own = spark.sparkContext.accumulator(0)
+
+
+def filter_on(name):
+    return ab.Filter(ab.predicate(lambda id: id % 2 == 0, "id", name="even"), state=folder / name)
+
+
+quick = filter_on("quick")
+for _ in range(3):
+    quick.apply(numbers).count()
+
+older = filter_on("shared")
+older.apply(numbers).count()
+newer = filter_on("shared")
+newer.apply(numbers).count()
+older.apply(numbers).count()
+
+blocked, other = filter_on("blocked"), filter_on("other")
+shutil.rmtree(folder / "blocked")
+(folder / "blocked").touch()
+deleted = filter_on("deleted")
+shutil.rmtree(folder / "deleted")
+for f in (blocked, blocked, deleted, other):
+    f.apply(numbers).count()
+numbers.rdd.foreach(lambda _: own.add(1))
+try:
+    reported = blocked.report().rows
+except OSError as error:
+    reported = repr(error)
+print(json.dumps({"own": own.value, "other": other.report().rows, "reported": reported}), flush=True)
+sys.stdin.read()
+'''
+
+
+@dataclass
+class Killed:
+    """What is left of the program: what it printed, what it said, and its state folders."""
+
+    told: dict[str, Any]
+    said: str
+    folder: Path
+
+    def rows(self, name: str) -> int:
+        return filter_on(self.folder / name).report().rows
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    """One program for several tests, as it starts Spark; it is killed once its folders are written."""
+    folder = tmp_path_factory.mktemp("killed")
+    with (folder / "said").open("wb") as said:
+        command = [sys.executable, "-c", PROGRAM, str(folder)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+        )
+    with process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            (folder / "blocked").unlink(missing_ok=True)
+            wanted = {"quick": 6000, "shared": 6000, "blocked": 4000, "deleted": 2000}
+            awaited(lambda: all(rows_on_disk(folder / name) == rows for name, rows in wanted.items()))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    text = (folder / "said").read_text()
+    assert line, text[-3000:]
+    return Killed(json.loads(line), text, folder)
+
+
+def test_a_killed_program_loses_no_counts(killed: Killed) -> None:
+    assert killed.rows("quick") == 6000
+
+
+def test_filters_on_one_folder_add_up(killed: Killed) -> None:
+    assert killed.rows("shared") == 6000
+
+
+def test_a_folder_that_cannot_be_written_harms_nobody_else(killed: Killed) -> None:
+    assert killed.told["own"] == 2000, "accumulators of the user still count"
+    assert killed.told["other"] == 2000, "and so do other filters"
+
+
+def test_a_folder_that_cannot_be_written_loses_no_counts(killed: Killed) -> None:
+    assert killed.told["reported"] == 4000
+    assert killed.said.count(f"The state folder {killed.folder}/blocked cannot be written: ") == 1
+    assert killed.said.count("cannot be written") == 1
+    assert killed.rows("blocked") == 4000, "written once that was possible again"
+
+
+def test_a_folder_that_was_deleted_is_made_again(killed: Killed) -> None:
+    assert killed.rows("deleted") == 2000
+
+
+# Filters that share a folder
+
+
+def test_filters_on_one_folder_count_apart_in_one_plan(rows: DataFrame, tmp_path: Path) -> None:
+    one, other = filter_on(tmp_path / "state"), filter_on(tmp_path / "more" / ".." / "state", policy="fixed")
+    one.apply(rows).unionAll(other.apply(rows)).coalesce(1).count()
+    assert one.report().rows == other.report().rows == 2 * rows.count()
+    assert one.events() == other.events()
+    del one
+    other.apply(rows).count()
+    assert filter_on(tmp_path / "state").report().rows == rows_on_disk(tmp_path / "state") == 3 * rows.count()
+
+
+def test_filters_on_one_folder_add_up_their_samples_of_native_predicates(rows: DataFrame, tmp_path: Path) -> None:
+    def new_filter() -> ab.Filter:
+        return ab.Filter(ab.predicate(F.col("b") < 0.5, name="small"), F.col("text").rlike("7$"), state=tmp_path)
+
+    def seen_after(f: ab.Filter, batch: int) -> int:
+        f.foreach_batch(lambda df, _: df.write.format("noop").mode("overwrite").save())(rows, batch)
+        return f.report().predicates[0].seen or 0
+
+    one, other = new_filter(), new_filter()
+    seen = [seen_after(f, batch) for batch, f in enumerate((one, other, one, other))]
+    assert seen == sorted(seen)
+    assert one.report().predicates == other.report().predicates
+
+
+def test_a_filter_of_other_predicates_is_refused_at_once(rows: DataFrame, tmp_path: Path) -> None:
+    def another() -> ab.Filter:
+        return ab.Filter(ab.predicate(even, "id", name="another"), state=tmp_path)
+
+    another()
+    counting = filter_on(tmp_path)
+    counting.apply(rows).count()
+    with pytest.raises(QueryError) as caught:
+        another()
+    assert str(caught.value) == (
+        f"{tmp_path}/filter.json is the state of a filter with other predicates: even\n"
+        "  hint: choose another path, or delete this one to start anew"
+    )
+    assert rows_on_disk(tmp_path) == counting.report().rows == rows.count()
+
+
+# The ledger by itself
+
+
+def record(rows: int, stage: int = 0) -> TaskRecord:
+    tally = Tally.empty(1)
+    tally.rows = rows
+    return TaskRecord(TaskKey("", "r", stage, 0), (0,), tally)
+
+
+def total(ledger: Ledger) -> int:
+    return sum(entry.tally.rows for entry in ledger.totals().values())
+
+
+def test_a_state_that_was_deleted_starts_anew(tmp_path: Path) -> None:
+    old = open_ledger(("p",), tmp_path)
+    old.enter([record(10)])
+    old.save()
+    shutil.rmtree(tmp_path)
+    new = open_ledger(("q",), tmp_path)
+    assert new is not old
+    new.enter([record(3)])
+    new.save()
+    old.enter([record(5, stage=1)])
+    old.save()
+    assert (total(old), total(new), rows_on_disk(tmp_path)) == (15, 3, 3)
+
+
+def test_a_state_that_another_program_has_written_meanwhile_is_read(tmp_path: Path) -> None:
+    known = open_ledger(("p",), tmp_path)
+    known.save()
+    elsewhere = Ledger(("p",), tmp_path)
+    elsewhere.enter([record(10)])
+    elsewhere.save()
+    assert total(open_ledger(("p",), tmp_path)) == 10
+
+
+def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    ledger = Ledger(("p",), folder)
+    folder.rmdir()
+    folder.touch()
+    message = f"The state folder {folder} cannot be written: File exists. Counts are kept in memory"
+    with pytest.warns(UserWarning, match=re.escape(message)):
+        ledger.save()
+    with warnings.catch_warnings(action="error"):
+        ledger.enter([record(10)])
+        ledger.save()
+    folder.unlink()
+    assert awaited(lambda: rows_on_disk(folder) == 10)
