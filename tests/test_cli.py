@@ -88,6 +88,16 @@ def test_a_bench_gets_its_options_and_decides_on_the_exit_code(tmp_path: Path, m
     assert json.loads(file.read_text()) == {"quick": False}
 
 
+def test_the_file_of_the_figures_is_made_ready_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_modules("benches", tmp_path, monkeypatch, ready=RUNNABLE, unready="def main(**_): raise SystemExit(9)")
+    figures = tmp_path / "new" / "figures.json"
+    assert CliRunner().invoke(app, ["bench", "ready", "--json", str(figures)]).exit_code == 3
+    assert figures.exists()
+    refused = CliRunner().invoke(app, ["bench", "unready", "--json", str(tmp_path)])
+    assert isinstance(refused.exception, QueryError)
+    assert "cannot be written" in str(refused.exception)
+
+
 def test_a_bench_whose_extra_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_modules("benches", tmp_path, monkeypatch, peers="import no_such_engine\n\n\ndef main(): ...\n")
     refused = CliRunner().invoke(app, ["bench", "peers"]).exception

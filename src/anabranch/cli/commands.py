@@ -119,8 +119,19 @@ def _run_all(package: str, name: str | None, call: Callable[[str, Callable[..., 
     chosen = names if name is None else [name]
     if json is not None and len(chosen) > 1:
         raise QueryError(f"one file cannot hold the figures of {len(chosen)} {NOUNS[package]}", hint="name one of them")
+    if json is not None:
+        _make_room(json)
     codes = [call(each, _loaded(f"anabranch.{package}.{each}").main) for each in chosen]
     raise typer.Exit(max(codes, default=0))
+
+
+def _make_room(file: Path) -> None:
+    """Let a file that cannot be written be known before the work, not after it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("a").close()
+    except OSError as error:
+        raise QueryError(f"{file} cannot be written: {error.strerror}", hint="choose another file") from None
 
 
 def _loaded(module: str) -> Any:
