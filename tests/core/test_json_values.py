@@ -109,3 +109,30 @@ def test_a_value_of_another_kind_is_our_mistake() -> None:
 )
 def test_columns_of_rare_types_tell_no_rows_apart(values: pa.Array) -> None:
     assert split("rare", values) is None
+
+
+DAYS = pa.array([0, 4_000_000, None, 0, 4_000_000] * 20, pa.int32()).cast(pa.date32())
+MANY_DAYS = pa.array([(i * 7919) % 5003 * 1000 for i in range(100)], pa.int32()).cast(pa.date32())
+TEXTS = pa.array([b"north", bytes([255])] * 20).cast(pa.string(), safe=False)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        DAYS,
+        DAYS.cast(pa.timestamp("us")),
+        DAYS.cast(pa.timestamp("us")).cast(pa.timestamp("us", "Asia/Tokyo")),
+        MANY_DAYS,
+        MANY_DAYS.cast(pa.timestamp("us")),
+        TEXTS,
+    ],
+)
+def test_columns_with_values_that_python_does_not_have_tell_no_rows_apart(values: pa.Array) -> None:
+    assert split("odd", values) is None
+
+
+def test_values_that_python_does_not_have_take_the_route_of_unknown_ones() -> None:
+    cells = Cells((ValueSplit("day", (date(1970, 1, 1),)),), np.array([1, 0]))
+    assert cells.classify({"day": DAYS[:5]}).tolist() == [1, 0, 0, 1, 0]
+    texts = Cells((ValueSplit("text", ("north",)),), np.array([1, 0]))
+    assert texts.classify({"text": TEXTS[:3]}).tolist() == [1, 0, 1]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -497,3 +498,37 @@ def test_more_predicates_than_the_search_handles_are_refused_at_once(rows: DataF
     many = [ab.predicate(always, "a", name=f"p{i}") for i in range(17)]
     with pytest.raises(QueryError, match="at most 16 filters, not 17"):
         ab.where(rows, *many, policy="exhaustive")
+
+
+# Values that Spark has and Python has not
+
+ODD = """
+    select id, cast(id as string) as text,
+           if(id % 2 = 0, date'10000-01-01', date'2024-01-01') as until,
+           if(id % 3 = 0, timestamp'10000-01-01 00:00:00', timestamp'2024-01-01 00:00:00') as at,
+           if(id % 5 = 0, timestamp_ntz'12000-01-01 00:00:00', timestamp_ntz'11000-01-01 00:00:00') as local_time,
+           if(id % 100 = 0, cast(unhex('ff41') as string), cast(id % 7 as string)) as broken
+    from range(0, 2000, 1, 2)
+"""
+
+
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh"])
+def test_columns_that_python_cannot_read_are_not_used_for_routes(spark: SparkSession, policy: str) -> None:
+    df = spark.sql(ODD)
+    native = [F.col("text").rlike("1.*2"), F.col("broken").rlike("[0-3]")]
+    python = [ab.predicate(lambda n: n % 2 == 0, "id", name="p"), ab.predicate(lambda n: n % 3 == 0, "id", name="q")]
+    options: dict[str, Any] = {"policy": policy, "attributes": ["until", "at", "local_time", "broken"]}
+    plain = df.where(native[0] & native[1])
+    assert ab.where(df, *native, **options).count() == plain.count()
+    assert ab.where(df, *python, **options).count() == df.where("id % 6 = 0").count()
+
+
+def test_batches_with_columns_that_python_cannot_read(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.sql(ODD).drop("broken")
+    df.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    f = ab.Filter(F.col("text").rlike("1.*2"), F.col("text").rlike("9"))
+    counts: list[int] = []
+    write = f.foreach_batch(lambda batch, number: counts.append(batch.count()))
+    stream.writeStream.foreachBatch(write).trigger(availableNow=True).start().awaitTermination()
+    assert sum(counts) == df.where("text rlike '1.*2' and text rlike '9'").count()

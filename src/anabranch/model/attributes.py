@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.model.arrays import Floats
+
+UNREADABLE = (ArithmeticError, ValueError, pa.ArrowException)
+"""What Arrow raises for values that Python does not have: dates after the year 9999, texts that are not UTF-8."""
 
 
 def is_discrete(kind: pa.DataType) -> bool:
@@ -41,3 +46,32 @@ def numbers(array: pa.Array) -> Floats:
         array = array.cast(pa.int64())
     values: Floats = pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
     return values
+
+
+def python_values(array: pa.Array) -> list[Any] | None:
+    """The values in Python, None if it does not have one of them.
+
+    >>> python_values(pa.array([4_000_000, 0]).cast(pa.int32()).cast(pa.date32())) is None
+    True
+    """
+    try:
+        return array.to_pylist()  # type: ignore[no-any-return]
+    except UNREADABLE:
+        return None
+
+
+def known_texts(array: pa.Array) -> pa.Array:
+    """The same column, texts that are not UTF-8 as NULL; long texts are of the same type as short ones.
+
+    >>> broken = pa.array([b"north", bytes([255])]).cast(pa.string(), safe=False)
+    >>> known_texts(broken).to_pylist()
+    ['north', None]
+    """
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        read = [python_values(array.slice(i, 1)) for i in range(len(array))]
+        return pa.array([None if value is None else value[0] for value in read], type=pa.string())
+    return array.cast(pa.string())

@@ -41,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.model.arrays import Floats
-from anabranch.model.attributes import is_discrete, is_numeric, numbers
+from anabranch.model.attributes import is_discrete, is_numeric, numbers, python_values
 from anabranch.model.floats import canonical
 from anabranch.routing.json_values import from_json, to_json
 
@@ -126,7 +126,7 @@ def split(attribute: str, array: pa.Array) -> Split | None:
 
     Constants cannot; nor can discrete attributes in which nearly every row has a value of its own, or numbers that only
     grow or fall, but for a few jumps, such as sequences and timestamps: their values do not come back. Nor can columns
-    of nested and other rare types.
+    of nested and other rare types, or with values that Python does not have, such as dates after the year 9999.
     """
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     discrete = is_discrete(kind) or pa.types.is_binary(kind)
@@ -139,8 +139,10 @@ def split(attribute: str, array: pa.Array) -> Split | None:
     if discrete or distinct <= RANGES:
         if distinct > max(MOST_CODES, len(array) // 4):
             return None
-        ranked = sorted(counts.to_pylist(), key=lambda c: -c["counts"])
-        return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1]))
+        ranked = sorted(python_values(counts) or (), key=lambda c: -c["counts"])
+        return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1])) if ranked else None
+    if pa.types.is_temporal(kind) and python_values(counts) is None:
+        return None
     values = numbers(array)
     values = values[np.isfinite(values)]
     steps = np.diff(values)

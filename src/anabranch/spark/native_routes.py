@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
 from anabranch.events import RoutesChanged
 from anabranch.mesh.plan_search import JudgedSample, find
 from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.attributes import known_texts
 from anabranch.model.predicates import NativePredicate
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.routed import RoutePlan
 from anabranch.spark.arrow import ROUTING
 from anabranch.spark.saved import route_states
+from anabranch.spark.schemas import arrow_type
 from anabranch.spark.tuner import Tuner
 
 
@@ -96,7 +97,8 @@ class NativeRoutes:
         return RoutesChanged(rows, self._policy, lines or ("all rows",), reason)
 
     def _sample(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> JudgedSample:
-        return JudgedSample(attributes, drops[:, self._costly], costs[self._costly])
+        found = {name: known_texts(array) for name, array in attributes.items()}
+        return JudgedSample(found, drops[:, self._costly], costs[self._costly])
 
     def _use(self, plan: RoutePlan | None, sample: JudgedSample) -> None:
         self._plan = plan
@@ -117,7 +119,7 @@ def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, DataType]) 
         values = [row.get(f"a{i}") for row in rows]
         texts = pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in values])
         try:
-            found[name] = texts.cast(to_arrow_type(kind))
+            found[name] = texts.cast(arrow_type(kind))
         except pa.ArrowException:
-            found[name] = pa.nulls(len(rows), to_arrow_type(kind))
+            found[name] = pa.nulls(len(rows), arrow_type(kind))
     return found

@@ -74,7 +74,7 @@ class _Attribute:
     def at_most(self, bound: float) -> Column:
         """Ranges of dates are stated in days, of timestamps in microseconds, both since 1970."""
         if isinstance(self.kind, TimestampNTZType):
-            return self.value <= _local_time(EPOCH + timedelta(microseconds=floor(bound)))
+            return self.value <= _local_time(EPOCH) + F.lit(timedelta(microseconds=floor(bound)))
         number = self.value
         if isinstance(self.kind, DateType):
             number = F.unix_date(self.value)

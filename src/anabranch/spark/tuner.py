@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from importlib.util import find_spec
 
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from anabranch.mesh.plan_search import JudgedSample, find
 from anabranch.mesh.self_tuning import Need, SelfTuning, Tuned, again, tune
+from anabranch.model.attributes import known_texts
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan
@@ -84,7 +86,8 @@ class Tuner:
         return found if _tests(plan) == self._offered else None
 
     def _look(self, plan: RoutePlan | None, fresh: JudgedSample) -> Tuned | None:
-        found = self._search(plan, fresh)
+        texts = {name: known_texts(array) for name, array in fresh.attributes.items()}
+        found = self._search(plan, replace(fresh, attributes=texts))
         if found is not None:
             self._note(found.plan)
             if self._extra and found.plan is not None and self._held is not None:
