@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -279,11 +280,11 @@ def raising(id: int) -> bool:
 FAILING: dict[str, tuple[Filtered, str]] = {
     "text": (
         lambda df: ab.where(df, ab.predicate(lambda a: "yes", "a", name="p")),
-        "predicate 'p' returned str, expected bool",
+        "predicate 'p' failed on a row that no other predicate rejects: it returned str, expected bool",
     ),
     "number": (
         lambda df: ab.where(df, ab.predicate(lambda a: 1, "a", name="p")),
-        "predicate 'p' returned int, expected bool",
+        "predicate 'p' failed on a row that no other predicate rejects: it returned int, expected bool",
     ),
     "short column": (
         lambda df: ab.where(df.coalesce(1), ab.predicate(shorter, "a", name="p")),
@@ -315,7 +316,7 @@ FAILING: dict[str, tuple[Filtered, str]] = {
     ),
     "kept value of another type": (
         lambda df: ab.where(df, ab.predicate(str, "id", returns="long", keep="n", test=always, name="p")),
-        "predicate 'p' returned str, expected int64",
+        "predicate 'p' failed on a row that no other predicate rejects: it returned str, expected int64",
     ),
 }
 
@@ -532,3 +533,53 @@ def test_batches_with_columns_that_python_cannot_read(spark: SparkSession, tmp_p
     write = f.foreach_batch(lambda batch, number: counts.append(batch.count()))
     stream.writeStream.foreachBatch(write).trigger(availableNow=True).start().awaitTermination()
     assert sum(counts) == df.where("text rlike '1.*2' and text rlike '9'").count()
+
+
+def _first(until: date) -> bool:
+    return until.year == 2024
+
+
+def _digit(text: str) -> bool:
+    return text.isdigit()
+
+
+def _odd_answer(n: int) -> Any:
+    return "no" if n % 100 == 0 else n % 2 == 0
+
+
+CANNOT_READ = "the value of column '{}' cannot be read in Python: {}"
+FAILING_ON_SOME: dict[str, tuple[Callable[..., Any], str, str, str]] = {
+    "dates": (_first, "until", "id % 2 = 0", CANNOT_READ.format("until", "OverflowError")),
+    "texts": (_digit, "broken", "id % 100 = 0", CANNOT_READ.format("broken", "UnicodeDecodeError: 'utf-8' codec")),
+    "answers": (_odd_answer, "id", "id % 100 = 0", "it returned str, expected bool; return True, False or None"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING_ON_SOME)
+def test_rows_that_cannot_be_read_or_judged_fail_like_any_other(spark: SparkSession, case: str) -> None:
+    df = spark.sql(ODD)
+    function, column, condition, said = FAILING_ON_SOME[case]
+    it = ab.predicate(function, column, name="it", kind="fallible")
+    others = ab.predicate(lambda n: n % 2 == 1 and n % 100 != 0, "id", name="others")
+    for policy in ("auto", "fixed"):
+        assert ab.where(df, it, others, policy=policy).count() == (0 if case == "answers" else 1000)
+    with pytest.raises(PySparkException) as caught:
+        ab.where(df, it).count()
+    assert f"predicate 'it' failed on a row that no other predicate rejects: {said}" in str(caught.value)
+    f = ab.Filter(it, on_error="quarantine")
+    assert f.apply(df).count() == {"dates": 1000, "texts": 1980, "answers": 980}[case]
+    aside = f.quarantined().select("id", "_predicate", "_error").collect()
+    assert sorted(r.id for r in aside) == [r.id for r in df.where(condition).select("id").orderBy("id").collect()]
+    assert all(r["_predicate"] == "it" and r["_error"].startswith(said) for r in aside)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_values_that_python_does_not_have_can_be_looked_up(spark: SparkSession, many: bool) -> None:
+    df = spark.sql(ODD)
+    texts = [*"0123", *(f"t{i}" for i in range(2000 * many))]
+    assert ab.where(df, ab.lookup("broken", texts)).count() == df.where(F.col("broken").isin(*"0123")).count()
+    days = spark.range(2000 * many).selectExpr("date_add('2030-01-01', int(id))")
+    table = df.where("id % 2 = 0").select("until").union(days)
+    assert ab.where(df, ab.lookup("until", table)).count() == 1000
+    assert ab.where(df, ab.lookup("broken", texts, match="prefix")).count() == df.where("broken rlike '^[0-3]'").count()
+    assert ab.where(df, ab.lookup("broken", df.select("broken"), match="prefix")).count() == 2000

@@ -6,7 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -206,9 +206,6 @@ def test_scalar_functions_of_no_or_two_columns(count: int) -> None:
 
 
 WRONG: list[tuple[str, Flavour, Any, str]] = [
-    ("text", "scalar", lambda v: "yes", "predicate 'it' returned str, expected bool"),
-    ("number", "scalar", lambda v: 1, "predicate 'it' returned int, expected bool"),
-    ("mixed", "scalar", lambda v: True if v else [1], "predicate 'it' returned list, expected bool"),
     ("floats", "pandas", lambda s: s * 1.0, "predicate 'it' returned float64, expected bool"),
     ("texts", "pandas", lambda s: s.astype(str), "predicate 'it' returned"),
     ("shorter", "pandas", lambda s: s[:-1] > 0, "predicate 'it' returned 2 values for 3 rows"),
@@ -246,11 +243,45 @@ def test_wrong_answers_are_named(flavour: Flavour, function: Any, message: str) 
 def test_the_value_that_does_not_fit_is_named_not_its_neighbours(value: Any, kind: pa.DataType, found: str) -> None:
     fitting = {"double": 1.0, "int64": 1, "string": "s"}.get(str(kind), [1])
     judge = Evaluator("it", lambda v: value if v == 7 else fitting, ("a",), "scalar", kind, lambda v: True, "k")
-    with pytest.raises(DataError) as caught:
-        judge(columns(), rows(0, 1, 3))
-    assert str(caught.value) == (
-        f"predicate 'it' returned {found}\n  hint: returns=... declares {kind}; return values of that type"
-    )
+    chunk = columns()
+    verdict = judge(chunk, rows(0, 1, 3))
+    assert verdict.failures == {2: f"it returned {found}; returns=... declares {kind}; return values of that type"}
+    assert chunk.array("k", rows(0, 1, 3)).to_pylist() == [fitting, fitting, None]
+
+
+@pytest.mark.parametrize(("answer", "found"), [("yes", "str"), (1, "int"), ([1], "list")])
+def test_a_wrong_answer_on_one_row_is_a_failure_of_that_row(answer: Any, found: str) -> None:
+    remedy = "return True, False or None; for another value give returns=... and test=..."
+    said = f"it returned {found}, expected bool; {remedy}"
+    plain = Evaluator("it", lambda v: answer if v == 7 else v == 5, ("a",), "scalar", BOOLEAN)
+    verdict = plain(columns(), rows(0, 1, 3, 5))
+    assert (verdict.passed.tolist(), verdict.failures) == ([True, False, False, False], {2: said})
+    tested = Evaluator("it", lambda v: v, ("a",), "scalar", pa.int64(), lambda v: answer if v == 7 else v == 5)
+    verdict = tested(columns(), rows(0, 1, 3, 5))
+    assert (verdict.passed.tolist(), verdict.failures) == ([True, False, False, False], {2: said})
+
+
+def test_values_that_python_does_not_have_are_failures_of_their_rows(recorder: Any) -> None:
+    days = pa.array([0, 4_000_000, 1, None], pa.int32()).cast(pa.date32())
+    texts = pa.array([b"n", b"n", bytes([255]), b"n"]).cast(pa.string(), safe=False)
+    note, noted = recorder("calls")
+
+    def judge(day: date | None, text: str) -> bool:
+        note(str(day))
+        return day is not None
+
+    chunk = Columns({"day": days, "text": texts, "days": pa.array([[d] for d in days])}, {}, "UTC", length=4)
+    verdict = Evaluator("it", judge, ("day", "text"), "scalar", BOOLEAN, keep="k")(chunk, rows(3, 0, 1, 2))
+    assert verdict.passed.tolist() == [False, True, False, False]
+    assert verdict.failures == {
+        2: "the value of column 'day' cannot be read in Python: OverflowError: date value out of range",
+        3: "the value of column 'text' cannot be read in Python: UnicodeDecodeError: 'utf-8' codec can't decode byte "
+        "0xff in position 0: invalid start byte",
+    }
+    assert noted() == ["None", "1970-01-01"]
+    assert chunk.failed(["k"], rows(0, 1, 2, 3)).tolist() == [False, True, True, False]  # type: ignore[union-attr]
+    nested = Evaluator("it", lambda days: days == [], ("days",), "scalar", pa.int64(), lambda v: True)
+    assert list(nested(chunk, rows(0, 1)).failures or {}) == [1]
 
 
 @pytest.mark.parametrize(

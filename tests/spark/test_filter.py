@@ -555,7 +555,7 @@ def test_texts_that_nobody_reads_are_no_attributes(rows: DataFrame) -> None:
 
 def test_wrong_answers_are_errors_of_the_data(rows: DataFrame) -> None:
     assert issubclass(DataError, ab.AnabranchError)
-    with pytest.raises(Exception, match="predicate 'text' returned str, expected bool"):
+    with pytest.raises(Exception, match=r"predicate 'text' failed on a row .*: it returned str, expected bool"):
         ab.where(rows, ab.predicate(lambda dst: dst, "dst", name="text")).count()
 
 

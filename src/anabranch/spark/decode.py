@@ -60,6 +60,7 @@ class Columns:
         self._decoded: dict[str, tuple[Any, Mask]] = {}
         self._places: dict[str, Rows] = {}
         self._failed: dict[str, Mask] = {}
+        self._unreadable: dict[str, dict[int, str]] = {}
 
     def keep(self, name: str, rows: Rows, values: pa.Array, failed: Rows) -> None:
         """Add values of a computed column for some rows; another route of the chunk may have added others.
@@ -95,15 +96,33 @@ class Columns:
         return column if self._is_all(rows) else column.take(pa.array(rows))
 
     def values(self, name: str, rows: Rows) -> list[Any]:
-        """The column at some rows, as the Python values that a UDF of Spark would get."""
+        """The column at some rows, as the Python values that a UDF of Spark would get; None for `unreadable` ones."""
         if name not in self._decoded:
             self._decoded[name] = np.empty(self.length, dtype=object), np.zeros(self.length, dtype=np.bool_)
         decoded, known = self._decoded[name]
         missing = rows[~known[rows]]
         if len(missing):
-            decoded[missing] = _python_values(self.array(name, missing), self._converters.get(name))
+            self._decode(name, missing, decoded)
             known[missing] = True
         return decoded[rows].tolist()  # type: ignore[no-any-return]
+
+    def unreadable(self, names: Sequence[str], rows: Rows) -> dict[int, str]:
+        """Which of some rows, by their places, have a value that Python does not have, among those decoded; and why."""
+        found = [self._unreadable[name] for name in reversed(names) if name in self._unreadable]
+        return {i: why[row] for why in found for i, row in enumerate(rows.tolist()) if row in why}
+
+    def _decode(self, name: str, rows: Rows, decoded: Any) -> None:
+        """Decode some rows at once; where that fails, halve them until those that cannot be decoded stand alone."""
+        try:
+            decoded[rows] = _python_values(self.array(name, rows), self._converters.get(name))
+        except Exception as error:
+            half = len(rows) // 2
+            if half:
+                self._decode(name, rows[:half], decoded)
+                self._decode(name, rows[half:], decoded)
+            else:
+                why = f"the value of column {name!r} cannot be read in Python: {message(error)}"
+                self._unreadable.setdefault(name, {})[int(rows[0])] = why
 
     def instants(self, series: Any) -> Any:
         """Local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
@@ -129,7 +148,8 @@ class Columns:
 
 def _python_values(array: pa.Array, convert: Converter | None) -> Any:
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
+    if text and len(array) > 1:  # of one alone, `to_pylist` says what is wrong with it
         return array.to_numpy(zero_copy_only=False)
     if not array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return array.to_numpy(zero_copy_only=False).tolist()
@@ -137,6 +157,15 @@ def _python_values(array: pa.Array, convert: Converter | None) -> Any:
     for i, value in enumerate(array.to_pylist()):
         values[i] = value if value is None or convert is None else convert(value)
     return values
+
+
+def message(error: Exception) -> str:
+    """What an exception says, as a text that can be written anywhere."""
+    try:
+        said = str(error)
+    except Exception:
+        said = "an error that cannot say what it is"
+    return f"{type(error).__name__}: {said}".encode(errors="backslashreplace").decode()
 
 
 def true_mask(array: pa.Array) -> Any:

@@ -17,9 +17,13 @@ from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
 from anabranch.ordering.pipeline import Verdict
-from anabranch.spark.decode import Columns, encoder, true_mask
+from anabranch.spark.decode import Columns, encoder, message, true_mask
 
 BOOLEAN = pa.bool_()
+MISFITS = (ArithmeticError, TypeError, ValueError, pa.ArrowException)
+
+Judged = tuple[pa.Array, pa.Array, dict[int, str]]
+"""Who passed, the values, and who failed (place among the rows -> message)."""
 
 
 @dataclass(frozen=True)
@@ -78,27 +82,52 @@ class Evaluator:
             columns.keep(self.keep, without, pa.nulls(len(without), self.value_type), failed=without)
         passed = np.ones(len(rows), dtype=np.bool_)
         passed[places] = verdict.passed
-        failures = {int(places[at]): message for at, message in (verdict.failures or {}).items()}
+        failures = {int(places[at]): said for at, said in (verdict.failures or {}).items()}
         return Verdict(passed, failures or None)
 
-    def _scalar(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array, dict[int, str]]:
+    def _scalar(self, columns: Columns, rows: Rows) -> Judged:
         arguments = [columns.values(name, rows) for name in self.columns]
+        unreadable = columns.unreadable(self.columns, rows)
+        if unreadable:
+            return self._scalar_of_others(columns, rows, unreadable)
         with _time_limit(self.name, self.time_limit):
             values, failures = _call_each(self.function, arguments, len(rows))
         if self.test is None:
-            array = self._typed(values, self.value_type)
-            return array, array, failures
+            array, misfits = self._fitting(values, self.value_type)
+            return array, array, misfits | failures
         known = [i for i, v in enumerate(values) if v is not None]
         with _time_limit(self.name, self.time_limit):
             verdicts, refused = _call_each(self.test, [[values[i] for i in known]], len(known))
         passed: list[Any] = [None] * len(values)
         for i, verdict in zip(known, verdicts, strict=True):
             passed[i] = verdict
-        failures |= {known[at]: message for at, message in refused.items()}
-        kept = values if self.keep is not None else []
-        return self._typed(passed, BOOLEAN), self._typed(kept, self.value_type), failures
+        failures |= {known[at]: said for at, said in refused.items()}
+        decided, undecided = self._fitting(passed, BOOLEAN)
+        kept, misfits = self._fitting(values if self.keep is not None else [], self.value_type)
+        return decided, kept, undecided | misfits | failures
 
-    def _vectorised(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array, dict[int, str]]:
+    def _scalar_of_others(self, columns: Columns, rows: Rows, unreadable: dict[int, str]) -> Judged:
+        """Rows with a value that Python does not have fail without a call."""
+        others = np.delete(np.arange(len(rows)), list(unreadable))
+        passed, values, failures = self._scalar(columns, rows[others])
+        places = np.full(len(rows), -1)
+        places[others] = np.arange(len(others))
+        spread = pa.array(places, mask=places < 0)
+        failures = unreadable | {int(others[at]): said for at, said in failures.items()}
+        return passed.take(spread), values.take(spread) if len(values) == len(others) else values, failures
+
+    def _fitting(self, values: list[Any], kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+        """Values of a type; where one does not fit, halve them until those that do not stand alone, as failures."""
+        try:
+            return _converted(values, kind), {}
+        except MISFITS:
+            if len(values) == 1:
+                return pa.nulls(1, kind), {0: f"it returned {_misfit(values, kind)}, expected {kind}; {_remedy(kind)}"}
+        half = len(values) // 2
+        (left, wrong_left), (right, wrong_right) = (self._fitting(v, kind) for v in (values[:half], values[half:]))
+        return pa.concat_arrays([left, right]), wrong_left | {half + at: said for at, said in wrong_right.items()}
+
+    def _vectorised(self, columns: Columns, rows: Rows) -> Judged:
         """Call once; where that fails, halve the rows until the failing ones stand alone."""
         if not len(rows):
             return pa.array([], BOOLEAN), pa.array([], self.value_type), {}
@@ -109,11 +138,11 @@ class Evaluator:
             raise
         except Exception as error:
             if len(rows) == 1 or not self.repeatable:
-                failures = dict.fromkeys(range(len(rows)), _message(error))
+                failures = dict.fromkeys(range(len(rows)), message(error))
                 return pa.nulls(len(rows), BOOLEAN), pa.nulls(len(rows), self.value_type), failures
         half = len(rows) // 2
         left, right = self._vectorised(columns, rows[:half]), self._vectorised(columns, rows[half:])
-        failures = left[2] | {half + at: message for at, message in right[2].items()}
+        failures = left[2] | {half + at: said for at, said in right[2].items()}
         return pa.concat_arrays([left[0], right[0]]), pa.concat_arrays([left[1], right[1]]), failures
 
     def _call_once(self, columns: Columns, rows: Rows) -> tuple[pa.Array, pa.Array]:
@@ -157,15 +186,11 @@ class Evaluator:
             if hasattr(values, "dtype") and kind == BOOLEAN and values.dtype.kind not in "bO":
                 raise self._wrong_type(str(values.dtype), kind)
             return _converted(values, kind)
-        except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
+        except MISFITS as error:
             raise self._wrong_type(_misfit(values, kind), kind) from error
 
     def _wrong_type(self, found: str, kind: pa.DataType) -> DataError:
-        if kind == BOOLEAN:
-            hint = "return True, False or None; for another value give returns=... and test=..."
-        else:
-            hint = f"returns=... declares {kind}; return values of that type"
-        return DataError(f"predicate {self.name!r} returned {found}, expected {kind}", hint=hint)
+        return DataError(f"predicate {self.name!r} returned {found}, expected {kind}", hint=_remedy(kind))
 
 
 def _call_each(
@@ -179,22 +204,13 @@ def _call_each(
     while len(values) < rows:
         try:
             values.extend(pending)  # what came before an exception stays
-            message = "StopIteration"  # raised by the function; `extend` takes it for the end
+            said = "StopIteration"  # raised by the function; `extend` takes it for the end
         except Exception as error:
-            message = _message(error)
+            said = message(error)
         if len(values) < rows:
-            failures[len(values)] = message
+            failures[len(values)] = said
             values.append(None)
     return values, failures
-
-
-def _message(error: Exception) -> str:
-    """What an exception says, as a text that can be written anywhere."""
-    try:
-        said = str(error)
-    except Exception:
-        said = "an error that cannot say what it is"
-    return f"{type(error).__name__}: {said}".encode(errors="backslashreplace").decode()
 
 
 def _converted(values: Any, kind: pa.DataType) -> pa.Array:
@@ -209,6 +225,12 @@ def _converted(values: Any, kind: pa.DataType) -> pa.Array:
     return found.cast(kind)
 
 
+def _remedy(kind: pa.DataType) -> str:
+    if kind == BOOLEAN:
+        return "return True, False or None; for another value give returns=... and test=..."
+    return f"returns=... declares {kind}; return values of that type"
+
+
 def _is_instant(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
@@ -218,7 +240,7 @@ def _misfit(values: Any, kind: pa.DataType) -> str:
     for value in values:
         try:
             _converted([value], kind)
-        except (ArithmeticError, TypeError, ValueError, pa.ArrowException):
+        except MISFITS:
             fits_in_kind = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
             return f"the number {value}" if fits_in_kind else type(value).__name__
     return "values of several types"

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType
 
 from anabranch.errors import DataError, QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.model.attributes import python_values
 from anabranch.model.floats import canonical
 from anabranch.model.predicates import LookupPredicate
 from anabranch.model.prefixes import PrefixSet
@@ -47,13 +48,15 @@ class _Table:
     def __init__(self, values: pa.Array) -> None:
         self.values = canonical(values)
         # Arrow hashes the set anew at every call, which a large one makes slower than a Python set.
-        self._hashed = frozenset(self.values.to_pylist()) if len(values) > REHASHED_VALUES else None
+        known = python_values(self.values) if len(values) > REHASHED_VALUES else None
+        self._hashed = None if known is None else frozenset(known)
 
     def holds(self, column: pa.Array) -> pa.Array:
         column = canonical(column)
-        if self._hashed is None:
+        asked = None if self._hashed is None else python_values(column)
+        if self._hashed is None or asked is None:
             return pc.is_in(column, value_set=self.values, skip_nulls=True)
-        found = pa.array([value in self._hashed for value in column.to_pylist()], type=pa.bool_())
+        found = pa.array([value in self._hashed for value in asked], type=pa.bool_())
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(self.values)).as_py():
             found = pc.or_kleene(found, pc.is_nan(column))
         return found
@@ -118,14 +121,23 @@ class UnderPrefix:
                 f"{self.name!r} looks for prefixes in values of type {column.type}", hint="cast it to string"
             )
         encoded = column.dictionary_encode()
-        found = [self.prefixes.contains(value) != self.negate for value in encoded.dictionary.to_pylist()]
+        found = [self.prefixes.contains(value) != self.negate for value in _texts(encoded.dictionary)]
         return pa.array(found, type=pa.bool_()).take(encoded.indices)
+
+
+def _texts(values: pa.Array) -> list[Any]:
+    """The values in Python, also of texts that are not UTF-8."""
+    found = python_values(values)
+    if found is not None:
+        return found
+    read = values.cast(pa.large_binary()).to_pylist()
+    return [None if v is None else v.decode(errors="surrogateescape") for v in read]
 
 
 def member_test(lookup: LookupPredicate, values: pa.Array, time_zone: str) -> Member | UnderPrefix:
     """The test that a worker runs for a look-up."""
     if lookup.match == "prefix":
-        prefixes = PrefixSet(v for v in values.to_pylist() if v is not None)
+        prefixes = PrefixSet(v for v in _texts(values) if v is not None)
         return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
     return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, time_zone=time_zone)
 
