@@ -6,17 +6,18 @@ import functools
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
 from itertools import permutations
-from typing import Any
+from typing import Any, Literal, NewType
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import anabranch as ab
 from anabranch.errors import QueryError
-from anabranch.model.build import flavour_of, gather
+from anabranch.model.build import gather
 from anabranch.model.predicates import (
     Kind,
     LookupPredicate,
@@ -28,6 +29,7 @@ from anabranch.model.predicates import (
     stages,
 )
 from anabranch.model.prefixes import PrefixSet
+from anabranch.model.type_hints import flavour_of
 from anabranch.ordering import Precedence
 
 kinds: st.SearchStrategy[Kind] = st.sampled_from(["pure", "pure", "pure", "fallible", "volatile"])
@@ -239,9 +241,42 @@ def unresolved(a: Missing.Series) -> Missing.Series:  # type: ignore[name-define
     return a
 
 
+class SeriesId(str):
+    __slots__ = ()
+
+
+IteratorArrayId = NewType("IteratorArrayId", SeriesId)
+SeriesColumn = NewType("SeriesColumn", pd.Series)
+
+
+def of_series_id(a: SeriesId, b: IteratorArrayId, c: Literal["Series"], d: NDArray[Any]) -> bool:
+    return True
+
+
+def unresolved_series_id(a: Missing.SeriesId, b: my.NDArray, c: pa_like.ArrayOf) -> bool:  # type: ignore[name-defined] # noqa: F821
+    return True
+
+
+def unresolved_batches(a: Iterator[tuple[pandas_.Series, ...]]) -> Missing:  # type: ignore[name-defined] # noqa: F821
+    return a
+
+
+def of_integers(a: pa.Int64Array | None) -> pa.ChunkedArray:
+    return a
+
+
+def of_new_type(a: SeriesColumn) -> bool:
+    return True
+
+
 @pytest.mark.parametrize(
     ("function", "flavour"),
     [
+        (of_series_id, "scalar"),
+        (unresolved_series_id, "scalar"),
+        (unresolved_batches, "pandas_iterator"),
+        (of_integers, "arrow"),
+        (of_new_type, "pandas"),
         (scalar, "scalar"),
         (len, "scalar"),
         (lambda x: x, "scalar"),
@@ -257,6 +292,11 @@ def unresolved(a: Missing.Series) -> Missing.Series:  # type: ignore[name-define
 )
 def test_type_hints_choose_the_flavour(function: Callable[..., Any], flavour: str) -> None:
     assert flavour_of(function) == flavour
+
+
+def test_a_set_of_values_that_can_be_gone_through_once_serves_every_use() -> None:
+    found = ab.lookup("id", (i for i in range(3)))
+    assert [list(found.values) for _ in range(2)] == [[0, 1, 2]] * 2
 
 
 def test_names_come_from_functions() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from anabranch.errors import QueryError
 from anabranch.model.predicates import Flavour, Kind, LookupPredicate, NativePredicate, Predicate, PythonPredicate
+from anabranch.model.type_hints import flavour_of
 
 # The numbers of `pyspark.util.PythonEvalType`, which the core does not import.
 UDF_FLAVOURS: dict[int, Flavour] = {200: "pandas", 204: "pandas_iterator", 250: "arrow", 251: "arrow_iterator"}
@@ -108,6 +108,8 @@ def lookup(
         raise QueryError(
             f"lookup needs a set or table of values, not the text {values!r}", hint="write {...} around it"
         )
+    if isinstance(values, Iterator):
+        values = list(values)  # it can be gone through once, and a predicate may be used more often
     chosen = match or ("prefix" if on == "prefix" else "exact")
     if chosen not in ("exact", "prefix"):
         raise QueryError(f"lookup match is {chosen!r}", hint="use match='exact' or match='prefix'")
@@ -154,42 +156,6 @@ def gather(items: Iterable[Any]) -> tuple[Predicate, ...]:
 def is_column(item: Any) -> bool:
     """Whether something is a Spark column, without importing Spark."""
     return any(c.__name__ == "Column" and c.__module__.startswith("pyspark.sql") for c in type(item).__mro__)
-
-
-def flavour_of(function: Callable[..., Any]) -> Flavour:
-    """How a function wants its rows, from its type hints.
-
-    >>> import pyarrow as pa
-    >>> def f(a: pa.Array) -> pa.Array: ...
-    >>> flavour_of(f)
-    'arrow'
-    """
-    hints = [_hint_text(hint) for hint in _hints(function)]
-    iterator = any("Iterator" in hint for hint in hints)
-    for mark, flavour, in_batches in (
-        ("Series", "pandas", "pandas_iterator"),
-        ("DataFrame", "pandas", "pandas_iterator"),
-        ("Array", "arrow", "arrow_iterator"),
-    ):
-        if any(mark in hint for hint in hints):
-            return in_batches if iterator else flavour  # type: ignore[return-value]
-    return "scalar"
-
-
-def _hints(function: Callable[..., Any]) -> list[Any]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
-    try:
-        return list(typing.get_type_hints(target).values())
-    except Exception:
-        return list(getattr(target, "__annotations__", {}).values())
-
-
-def _hint_text(hint: Any) -> str:
-    return (
-        f"{hint.__module__}.{hint.__qualname__}" if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
-    )
 
 
 def _unwrap(function: Any, returns: Any) -> tuple[Callable[..., Any], Flavour, Any]:
