@@ -353,3 +353,31 @@ def test_columns_of_one_name_are_told_apart_between_micro_batches(spark: SparkSe
     f = ab.Filter(left.t.rlike("1$"), right.t.rlike("^y1"))
     f.foreach_batch(lambda df, _: seen.append(df.count()))(left.join(right, left.id == right.i), 0)
     assert seen == [12]
+
+
+def is_even(n: int) -> bool:
+    return n % 2 == 0
+
+
+def test_a_udf_column_has_a_name_that_stays(rows: DataFrame, tmp_path: Path) -> None:
+    even, vague = F.udf(is_even, "boolean"), F.udf(lambda n: n > 3, "boolean")
+    nested = F.udf(lambda n: n, "long")
+    built: dict[str, Callable[[], Column]] = {
+        "is_even(id)": lambda: even("id"),
+        "!(is_even(+(id, 1)))": lambda: ~even(F.col("id") + 1),
+        "and(is_even(o.id), >(id, 3))": lambda: even("o.id") & (F.col("id") > 3),
+        "is_even(<lambda>(id))": lambda: even(nested("id")),
+        "is_even(length(cast(id AS STRING)))": lambda: even(F.length(F.expr("cast(id AS STRING)"))),
+        "<lambda>(id)": lambda: vague(rows["id"]),
+    }
+    for name, build in built.items():
+        first, again = (ab.Filter(build()).predicates[0].name for _ in range(2))
+        assert first == again == name
+    for _ in range(2):
+        f = ab.Filter(even("id"), ab.predicate(small, "id"), state=tmp_path / "state")
+        assert f.apply(rows).count() == 5
+        assert [p.predicate for p in f.report().predicates] == ["is_even(id)", "small"]
+
+
+def small(n: int) -> bool:
+    return n < 10

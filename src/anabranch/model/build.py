@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from anabranch.errors import QueryError
+from anabranch.model.column_text import column_text
 from anabranch.model.predicates import Flavour, Kind, LookupPredicate, NativePredicate, Predicate, PythonPredicate
 from anabranch.model.type_hints import flavour_of
 
@@ -122,7 +123,7 @@ def native(
 ) -> NativePredicate:
     """A Spark column expression as a predicate; its text is its name unless one is given."""
     return NativePredicate(
-        name or _column_text(column), kind or "pure", strict, pinned, column, declared=kind is not None
+        name or column_text(column), kind or "pure", strict, pinned, column, declared=kind is not None
     )
 
 
@@ -227,8 +228,3 @@ def _fresh(item: NativePredicate, found: Sequence[Predicate]) -> NativePredicate
     names = (item.name if i == 1 else f"{item.name} #{i}" for i in range(1, len(found) + 2))
     name = next(n for n in names if n not in taken)
     return replace(item, name=name)
-
-
-def _column_text(column: Any) -> str:
-    text = str(column)
-    return text[len("Column<'") : -len("'>")] if text.startswith("Column<'") else text
