@@ -22,7 +22,7 @@ class OrderingConfig:
     thrash_avoidance
         alpha of equation 4.4: a filter moves forward only if its rank beats the incumbent's by this factor.
     minimum_profiles
-        Profile tuples needed before the first decision.
+        Profile tuples needed before the first decision; by default as many as fit into a window of less than 30.
     cost_aware
         Whether the draws of `sbr` weigh what a filter costs.
     seed
@@ -33,6 +33,8 @@ class OrderingConfig:
     (0.01, 1000, 0.9)
     >>> OrderingConfig.for_policy("sweep").window_tuples, OrderingConfig.for_policy("independent").profile_probability
     (500, 0.005)
+    >>> OrderingConfig(window_tuples=20).minimum_profiles
+    20
     """
 
     profile_probability: float = 0.01
@@ -47,6 +49,8 @@ class OrderingConfig:
         _within("profile_probability", self.profile_probability, 0.0, 1.0)
         _within("thrash_avoidance", self.thrash_avoidance, 0.0, 1.0)
         _within("window_tuples", self.window_tuples, 1, 10_000_000)
+        if self.minimum_profiles == OrderingConfig.minimum_profiles:
+            object.__setattr__(self, "minimum_profiles", min(self.minimum_profiles, self.window_tuples))
         _within("minimum_profiles", self.minimum_profiles, 1, self.window_tuples)
         if self.window_seconds is not None and self.window_seconds <= 0:
             raise QueryError(f"window_seconds must be positive, not {self.window_seconds}")

@@ -279,3 +279,9 @@ def test_the_exhaustive_search_has_a_limit() -> None:
         make("exhaustive", 17)
     with pytest.raises(QueryError, match="at most 16 filters"):
         optimal_order(np.eye(17, dtype=np.bool_), np.ones(17), Precedence.none(17))
+
+
+def test_a_short_window_needs_no_more_profiles_than_it_holds() -> None:
+    assert OrderingConfig(window_tuples=20).minimum_profiles == 20
+    with pytest.raises(QueryError, match="minimum_profiles must be between 1 and 20, not 40"):
+        OrderingConfig(window_tuples=20, minimum_profiles=40)

@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     ),
     "a limit that is no number": (
         lambda df: ab.where(df, ab.predicate(always, "a", time_limit="2", name="p")),  # type: ignore[arg-type]
-        "predicate 'p' has a time limit of '2' s\n  hint: use a positive number of seconds",
+        "predicate 'p' has a time limit of '2' s\n  hint: use a number of seconds, at least 0.01",
     ),
     "a type that functions do not return": (
         lambda df: ab.where(df, ab.predicate(always, "a", returns="varchar(3)", test=bool, name="p")),
@@ -205,9 +205,54 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, ab.lookup("a", 3)),
         "the values of 'lookup(a)' are not a set of one type: ",
     ),
+    "a name that is no text": (
+        lambda df: ab.where(df, ab.predicate(always, "a", name=5)),  # type: ignore[arg-type]
+        "a predicate has name=5\n  hint: a name is a text",
+    ),
+    "a limit that no call can keep": (
+        lambda df: ab.where(df, ab.predicate(always, "a", time_limit=1e-9, name="p")),
+        "predicate 'p' has a time limit of 1e-09 s\n  hint: use a number of seconds, at least 0.01",
+    ),
+    "no DataFrame, but a column": (
+        lambda df: ab.where(F.col("a") > 3),  # type: ignore[arg-type]
+        (
+            "a filter needs a DataFrame of Spark, not Column\n"
+            "  hint: the DataFrame comes first: ab.where(df, predicate, ...)"
+        ),
+    ),
+    "no DataFrame, but a predicate": (
+        lambda df: ab.where(ab.lookup("a", {1})),  # type: ignore[arg-type]
+        (
+            "a filter needs a DataFrame of Spark, not LookupPredicate\n"
+            "  hint: the DataFrame comes first: ab.where(df, predicate, ...)"
+        ),
+    ),
+    "months": (
+        lambda df: ab.where(
+            df.selectExpr("array(interval '1-2' year to month) as m"), ab.predicate(always, "m", name="p")
+        ),
+        (
+            "predicate 'p' reads column 'm' of type array<interval year to month>, which Python cannot get\n"
+            "  hint: compute numbers from it before the filter, such as extract(year from ...)"
+        ),
+    ),
+    "prefixes in a table of several columns": (
+        lambda df: ab.where(df, ab.lookup("dst", pd.DataFrame({"addr": ["x"], "port": [1]}), on="prefix")),
+        (
+            "the table of 'lookup(dst)' has 2 columns\n"
+            '  hint: name one with on=..., and ask for prefixes with match="prefix". The columns are: addr, port'
+        ),
+    ),
+    "column of a set": (
+        lambda df: ab.where(df, ab.lookup("a", {1}, on="prefixes")),
+        (
+            "'lookup(a)' has on='prefixes', and its values are no table\n"
+            '  hint: on=... names a column of a table; of a set it may only be "prefix"'
+        ),
+    ),
     "prefixes that are none": (
-        lambda df: ab.where(df, ab.lookup("dst", ["10.2/x"], match="prefix")),
-        "'10.2/x' is not a network\n  hint: write networks as 10.2.0.0/16 or fe80::/10",
+        lambda df: ab.where(df, ab.lookup("dst", ["10.2.0.0/99"], match="prefix")),
+        "'10.2.0.0/99' is not a network\n  hint: write networks as 10.2.0.0/16 or fe80::/10",
     ),
 }
 
@@ -359,8 +404,37 @@ def test_columns_of_nulls(spark: SparkSession) -> None:
     for column in ("t", "i"):
         for negate in (False, True):
             assert ab.where(df, ab.lookup(column, ["x"] if column == "t" else [1], negate=negate)).count() == 0
+    for negate in (False, True):
+        assert ab.where(df, ab.lookup("v", [1, 2], negate=negate), ab.lookup("v", range(2000), name="w")).count() == 0
+        assert ab.where(df, ab.lookup("v", ["10."], match="prefix", negate=negate)).count() == 0
     assert ab.where(df, ab.lookup("t", ["10."], match="prefix")).count() == 0
     assert ab.where(df, ab.predicate(lambda id: None, "id", name="null")).count() == 0
+
+
+def test_text_with_a_slash_can_be_a_prefix(rows: DataFrame) -> None:
+    df = rows.select(F.concat(F.lit("https://h"), F.col("id") % 3, F.lit("/x")).alias("url"))
+    assert ab.where(df, ab.lookup("url", ["https://h1/", "2024/1"], match="prefix")).count() == 1000
+
+
+def test_one_attribute_can_be_named_without_a_list(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(lambda n: n < 9, "id", name="p"), ab.lookup("dst", {"10.1.0.7"}), attributes="dst")
+    assert f.attributes == ("dst",)
+    assert f.apply(rows).count() == 2
+
+
+def test_tables_of_polars_can_be_looked_up(rows: DataFrame) -> None:
+    pl = pytest.importorskip("polars")
+    assert ab.where(rows, ab.lookup("id", pl.Series([1, 2]))).count() == 2
+    table = pl.DataFrame({"addr": ["10.1.0.7", "x"], "port": [1, 2]})
+    assert ab.where(rows, ab.lookup("dst", table, on="addr")).count() == 600
+    assert ab.where(rows, ab.lookup("dst", table["addr"].cast(pl.Categorical))).count() == 600
+
+
+def test_columns_of_large_types_can_be_looked_up(rows: DataFrame, settings_of: Any) -> None:
+    df = rows.selectExpr("id", "dst", "binary(dst) as bytes")
+    with settings_of(spark__sql__execution__arrow__useLargeVarTypes=True):
+        for values in ([b"10.1.0.7"], df.select("bytes").where("dst = '10.1.0.7'")):
+            assert ab.where(df, ab.lookup("bytes", values), ab.lookup("dst", ["10.1."], match="prefix")).count() == 600
 
 
 NESTED = """

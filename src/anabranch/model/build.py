@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,8 @@ from anabranch.model.type_hints import flavour_of
 
 # The numbers of `pyspark.util.PythonEvalType`, which the core does not import.
 UDF_FLAVOURS: dict[int, Flavour] = {200: "pandas", 204: "pandas_iterator", 250: "arrow", 251: "arrow_iterator"}
+
+LEAST_LIMIT = 0.01
 
 
 def predicate(
@@ -55,7 +58,7 @@ def predicate(
     strict, pinned
         Keep it behind the predicates written before it; keep it exactly where it is written.
     time_limit
-        Seconds that one call on a chunk of rows may take before the job fails with a clear error.
+        Seconds that one call on a chunk of rows may take before the job fails with a clear error; at least 0.01.
 
     >>> def has_signature(payload: str) -> bool:
     ...     return "evil" in payload
@@ -92,7 +95,8 @@ def lookup(
     column
         The column whose values are looked up.
     values
-        A set, list, pandas or Arrow table or column, or a small Spark DataFrame (collected once, when first used).
+        A set, list, pandas, Polars or Arrow table or column, or a small Spark DataFrame (collected once, when first
+        used).
     on
         The table's column, where it has more than one; `"prefix"` asks for prefix matching as well.
     match
@@ -193,9 +197,10 @@ def _check(name: str, columns: Sequence[Any], returns: Any, keep: Any, test: Any
         )
     if keep is not None and not (isinstance(keep, str) and keep):
         raise QueryError(f"predicate {name!r} has keep={keep!r}", hint="keep is the name of the column to carry on")
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
+    if time_limit is not None and not (isinstance(time_limit, int | float) and LEAST_LIMIT <= time_limit < math.inf):
         raise QueryError(
-            f"predicate {name!r} has a time limit of {time_limit!r} s", hint="use a positive number of seconds"
+            f"predicate {name!r} has a time limit of {time_limit!r} s",
+            hint=f"use a number of seconds, at least {LEAST_LIMIT}",
         )
 
 

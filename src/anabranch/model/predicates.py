@@ -37,6 +37,8 @@ class Predicate:
     pinned: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise QueryError(f"a predicate has name={self.name!r}", hint="a name is a text")
         if self.kind not in get_args(Kind):
             raise QueryError(
                 f"predicate {self.name!r} has kind {self.kind!r}", hint=suggest(self.kind, get_args(Kind), "kinds")

@@ -1,7 +1,7 @@
 """A set of address prefixes that answers membership in logarithmic time.
 
 Networks (`10.2.0.0/16`, IPv6 too) and whole addresses become disjoint intervals of integers; anything else is leading
-text.
+text, but for what looks like a network with a mistake (`10.2.0.0/99`).
 
 >>> exposed = PrefixSet(["10.2.0.0/16", "192.168.7.", "fe80::/10"])
 >>> [exposed.contains(a) for a in ("10.2.9.1", "10.3.0.1", "192.168.7.44", "fe80::1", "not an address")]
@@ -10,11 +10,14 @@ text.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from anabranch.errors import QueryError
+
+LIKE_A_NETWORK = re.compile(r"(\d+(\.\d+)+|[\da-f:.]*:[\da-f:.]*)/\d+", re.IGNORECASE)
 
 
 class PrefixSet:
@@ -30,7 +33,7 @@ class PrefixSet:
                 network = ip_network(prefix.strip(), strict=False)
                 bounds[network.version].append((int(network.network_address), int(network.broadcast_address)))
             except ValueError:
-                if "/" in prefix:
+                if LIKE_A_NETWORK.fullmatch(prefix.strip()):
                     raise QueryError(
                         f"{prefix!r} is not a network", hint="write networks as 10.2.0.0/16 or fe80::/10"
                     ) from None

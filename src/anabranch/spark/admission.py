@@ -5,16 +5,17 @@ Whatever does not fit is refused here, before any job, with a name and a hint.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType
+from pyspark.sql.types import BooleanType, CalendarIntervalType, DataType, StructType, YearMonthIntervalType
 
 from anabranch.errors import QueryError, ResourceError, UnknownColumn
+from anabranch.model.build import is_column
 from anabranch.model.predicates import LookupPredicate, Predicate, PythonPredicate
 from anabranch.spark.arrow import ERROR_COLUMN, PREDICATE_COLUMN
 from anabranch.spark.attempts import attempt
@@ -33,6 +34,7 @@ def input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, Dat
         for name in p.reads:
             if name not in kept and name not in types:
                 types[name] = column_type(df, name, [*df.columns, *kept], f"predicate {p.name!r}")
+                _require_sendable(p, name, types[name])
         collation = getattr(types.get(p.column), "collation", None) if isinstance(p, LookupPredicate) else None
         if collation not in (None, "UTF8_BINARY"):
             raise QueryError(
@@ -40,6 +42,23 @@ def input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, Dat
                 hint="a look-up compares the very letters: cast the column to string, or join instead",
             )
     return types
+
+
+def _require_sendable(p: Predicate, name: str, kind: DataType) -> None:
+    if any(isinstance(part, (YearMonthIntervalType, CalendarIntervalType)) for part in _parts(kind)):
+        raise QueryError(
+            f"predicate {p.name!r} reads column {name!r} of type {kind.simpleString()}, which Python cannot get",
+            hint="compute numbers from it before the filter, such as extract(year from ...)",
+        )
+
+
+def _parts(kind: DataType) -> Iterator[DataType]:
+    """A type and all types within it."""
+    yield kind
+    inner = [f.dataType for f in kind.fields] if isinstance(kind, StructType) else []
+    inner += [getattr(kind, part) for part in ("elementType", "keyType", "valueType") if hasattr(kind, part)]
+    for part in inner:
+        yield from _parts(part)
 
 
 def require_room_for_errors(df: DataFrame) -> None:
@@ -111,6 +130,11 @@ def require_picklable(p: Predicate) -> None:
 
 def require_classic(df: DataFrame) -> None:
     """Plans are made through the Java objects of a classic session."""
+    if is_column(df) or isinstance(df, Predicate):
+        raise QueryError(
+            f"a filter needs a DataFrame of Spark, not {type(df).__name__}",
+            hint="the DataFrame comes first: ab.where(df, predicate, ...)",
+        )
     if not hasattr(df, "sparkSession"):
         raise QueryError(f"a filter needs a DataFrame of Spark, not {type(df).__name__}", hint="spark.createDataFrame")
     if not hasattr(df, "_jdf"):

@@ -79,7 +79,7 @@ class Filter:
         Profiling and decision parameters; the defaults of the policy otherwise.
     attributes
         Columns by which routes may be told apart; by default those that predicates read and some more of simple types.
-        An empty list keeps one order for all rows.
+        A single one needs no list; an empty list keeps one order for all rows.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Filter:
         pinned: bool = False,
         state: str | os.PathLike[str] | None = None,
         config: OrderingConfig | None = None,
-        attributes: Sequence[str] | None = None,
+        attributes: Sequence[str] | str | None = None,
     ) -> None:
         self.predicates = as_kept(gather(predicates))
         require_unique_names(self.predicates)
@@ -115,7 +115,8 @@ class Filter:
         self.policy = "fixed" if pinned else policy
         self.config = config or OrderingConfig.for_policy(self.policy)
         self.strict, self.on_error = strict, on_error
-        self.attributes = None if attributes is None else tuple(attributes)
+        names = (attributes,) if isinstance(attributes, str) else attributes
+        self.attributes = None if names is None else tuple(names)
         self._identity = arrow.new_identity()
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._accumulator: Any = None

@@ -36,6 +36,8 @@ class Member:
 
     def __call__(self, column: pa.Array) -> pa.Array:
         """Probe a column."""
+        if pa.types.is_null(column.type):
+            return column.cast(pa.bool_())
         if self._table is None or self._table.values.type != column.type:
             self._table = _Table(_fitting(self.name, self.values, column.type, self.time_zone))
         found = self._table.holds(column)
@@ -102,7 +104,8 @@ def _family(kind: pa.DataType) -> str:
     types = pa.types
     families = {
         "number": (types.is_integer, types.is_floating, types.is_decimal),
-        "text": (types.is_string, types.is_large_string),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "bytes": (types.is_binary, types.is_large_binary, types.is_binary_view),
         "time": (types.is_date, types.is_timestamp),
     }
     return next((name for name, tests in families.items() if any(test(kind) for test in tests)), str(kind))
@@ -116,7 +119,9 @@ class UnderPrefix:
 
     def __call__(self, column: pa.Array) -> pa.Array:
         """Probe a column."""
-        if _family(column.type) not in ("text", "null"):
+        if pa.types.is_null(column.type):
+            return column.cast(pa.bool_())
+        if _family(column.type) != "text":
             raise DataError(
                 f"{self.name!r} looks for prefixes in values of type {column.type}", hint="cast it to string"
             )
@@ -147,11 +152,18 @@ def collect_values(lookup: LookupPredicate) -> pa.Array:
     values = lookup.values
     if hasattr(values, "toArrow"):
         values = _collect(lookup, values)
+    elif hasattr(values, "to_arrow"):  # of Polars
+        values = values.to_arrow()
     elif hasattr(values, "to_frame") or hasattr(values, "iloc"):
         frame = values.to_frame(values.name or "value") if values.ndim == 1 else values
         values = pa.Table.from_pandas(frame, preserve_index=False)
     if isinstance(values, pa.Table | pa.RecordBatch):
         values = values.column(_chosen(lookup, values.schema.names))
+    elif lookup.on not in (None, "prefix"):
+        raise QueryError(
+            f"{lookup.name!r} has on={lookup.on!r}, and its values are no table",
+            hint='on=... names a column of a table; of a set it may only be "prefix"',
+        )
     elif not isinstance(values, pa.Array | pa.ChunkedArray):
         values = _from_python(lookup, values)
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
@@ -189,12 +201,13 @@ def _from_python(lookup: LookupPredicate, values: Any) -> pa.Array:
 def _chosen(lookup: LookupPredicate, columns: list[str]) -> str:
     if lookup.on in columns:
         return str(lookup.on)
-    if lookup.on is not None and not (lookup.on == "prefix" and len(columns) == 1):
-        raise UnknownColumn(lookup.on, columns, where=f"the table of {lookup.name!r}")
+    if lookup.on not in (None, "prefix"):
+        raise UnknownColumn(str(lookup.on), columns, where=f"the table of {lookup.name!r}")
     if len(columns) != 1:
+        way = 'on=..., and ask for prefixes with match="prefix".' if lookup.on else "on=..."
         raise QueryError(
             f"the table of {lookup.name!r} has {len(columns)} columns",
-            hint=f"name one with on=... {suggest('', columns, 'columns')}",
+            hint=f"name one with {way} {suggest('', columns, 'columns')}",
         )
     return columns[0]
 
