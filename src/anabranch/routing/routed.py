@@ -14,7 +14,7 @@ pipeline again.
 >>> passes = [(rng.random(40_000) < 0.05) ^ (zone == 1), (rng.random(40_000) < 0.05) ^ (zone == 0)]
 >>> clock, at = [0.0], 0
 >>> def judge(f, rows):
-...     clock[0] += 1e-5 * len(rows)
+...     clock[0] += 2e-5 * len(rows)
 ...     return Verdict(passes[f][at + rows])
 >>> pipeline = RoutedPipeline(lambda seed: make("auto", 2, seed=seed), clock=lambda: clock[0])
 >>> while at < 40_000:
