@@ -217,10 +217,10 @@ def test_the_estimate_for_the_written_order_is_right() -> None:
     assert pipeline.tally.written_drops.tolist() == np.bincount(rejected.argmax(axis=1), minlength=4).tolist()
 
 
-@pytest.mark.parametrize(("row_seconds", "all_chunks"), [(1e-7, False), (1e-4, True)])
+@pytest.mark.parametrize(("row_seconds", "all_chunks"), [(1e-7, False), (3e-4, True)])
 def test_decisions_take_a_small_share_of_the_filters_time(row_seconds: float, all_chunks: bool) -> None:
     """Each decision takes a millisecond: after every chunk that is nothing for slow filters, and too much for fast."""
-    now, chunks, rows = [0.0], 3000, 1000
+    now, chunks, rows = [0.0], 6000, 1000
     observed: list[Observation] = []
 
     class Pondering(AGreedy):
@@ -237,13 +237,13 @@ def test_decisions_take_a_small_share_of_the_filters_time(row_seconds: float, al
     for _ in range(chunks):
         pipeline.process(rows, judge)
     tally = pipeline.take_tally()
-    assert tally.deciding_seconds <= 0.012 + 0.01 * tally.seconds.sum()
-    assert len(observed) == chunks if all_chunks else 10 < len(observed) < 40
+    assert tally.deciding_seconds <= 0.007 + 0.005 * tally.seconds.sum()
+    assert len(observed) == chunks if all_chunks else 5 < len(observed) < 30
     assert (
-        sum(int(seen.entered[1]) for seen in observed) > 0.8 * tally.seen[1]
+        sum(int(seen.entered[1]) for seen in observed) > 0.6 * tally.seen[1]
     )  # what ran without a decision counts in the next
     assert pipeline.reoptimizer.order == (1, 0)
-    assert tally.written_drops.sum() == pytest.approx((tally.seen - tally.passed).sum(), rel=0.15)
+    assert tally.written_drops.sum() == pytest.approx((tally.seen - tally.passed).sum(), rel=0.4)
 
 
 def test_chunks_grow_while_nothing_changes_and_stay_short_for_slow_filters() -> None:
