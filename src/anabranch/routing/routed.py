@@ -153,6 +153,9 @@ class _Trial:
     around_single: list[float] = field(default_factory=list)
     around_routed: list[float] = field(default_factory=list)
 
+    def around(self, routed: bool) -> list[float]:
+        return self.around_routed if routed else self.around_single
+
     def routed_turn(self) -> bool:
         return len(self.around_single) > len(self.around_routed)
 
@@ -248,8 +251,8 @@ class RoutedPipeline:
     def process(self, rows: int, evaluate: Evaluate, columns: Columns) -> Outcome:
         """Run one chunk; `columns` holds the attributes of its rows."""
         began = self._clock()
-        trial, before, calls = self._trial, self._spent(), self._calls()
-        by_route = self._routes is not None and (trial is None or trial.routed_turn())
+        before, calls = self._spent(), self._calls()
+        by_route = self._routes is not None and (self._trial is None or self._trial.routed_turn())
         if self._routes is not None and by_route:
             outcome, raised = self._by_route(self._routes, rows, evaluate, columns)
         else:
@@ -264,15 +267,18 @@ class RoutedPipeline:
         filters, profiling, deciding = (self._spent() - before).tolist()
         self._filter_seconds += filters
         self._looking.earn(seconds)
-        if trial is not None and rows:
+        if self._trial is not None and rows:
             around = seconds - filters - profiling - deciding
-            self._look_seconds += around + profiling
-            self._looking.spend(around + profiling)
-            usual = min(self._pace.rows_within(CHUNK_SECONDS), self._batch_rows)
-            around += float((self._calls() - calls) @ self._call_seconds())
-            (trial.around_routed if by_route else trial.around_single).append(around / max(rows, usual))
+            self._pay_for_looking(around + profiling)
+            calling = float((self._calls() - calls) @ self._call_seconds())
+            usual = max(rows, min(self._pace.rows_within(CHUNK_SECONDS), self._batch_rows))
+            self._trial.around(by_route).append((around + calling) / usual)
         self._reconsider()
         return outcome
+
+    def _pay_for_looking(self, seconds: float) -> None:
+        self._look_seconds += seconds
+        self._looking.spend(seconds)
 
     def _pipelines(self) -> list[FilterPipeline]:
         return [self._main, *(self._routes.pipelines if self._routes else ())]
@@ -400,10 +406,9 @@ class RoutedPipeline:
         elif self._routes is not None:
             self._merge_idle(self._routes)
         elif self._learner is not None and self._learner.due() and self._may_look():
-            began = self._clock()
+            began, self._look_seconds = self._clock(), 0.0
             found = self._learner.propose(self.costs())
-            self._look_seconds = self._clock() - began
-            self._looking.spend(self._look_seconds)
+            self._pay_for_looking(self._clock() - began)
             if found is not None:
                 plan = RoutePlan(found.cells, found.orders, "content", found.saving)
                 self._adopt(plan, self._samples_by_route(plan))
