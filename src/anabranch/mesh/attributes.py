@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anabranch.errors import QueryError
 from anabranch.model.arrays import Floats
-from anabranch.model.attributes import is_discrete, is_numeric, numbers
+from anabranch.model.attributes import is_discrete, is_numeric, known_values, numbers
 
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
@@ -40,7 +40,7 @@ def column(array: pa.Array | pa.ChunkedArray) -> Column:
     array = whole(array)
     if is_discrete(array.type):
         values = np.empty(len(array), dtype=object)
-        values[:] = array.to_pylist()
+        values[:] = known_values(array)
         return values
     if not usable(array.type):
         raise QueryError(f"a column of type {array.type} cannot tell routes apart", hint="leave it out of the sample")

@@ -60,18 +60,14 @@ def python_values(array: pa.Array) -> list[Any] | None:
         return None
 
 
-def known_texts(array: pa.Array) -> pa.Array:
-    """The same column, texts that are not UTF-8 as NULL; long texts are of the same type as short ones.
+def known_values(array: pa.Array) -> list[Any]:
+    """The values in Python, None also for those that it does not have.
 
-    >>> broken = pa.array([b"north", bytes([255])]).cast(pa.string(), safe=False)
-    >>> known_texts(broken).to_pylist()
+    >>> known_values(pa.array([b"north", bytes([255])]).cast(pa.string(), safe=False))
     ['north', None]
     """
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        return array
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        read = [python_values(array.slice(i, 1)) for i in range(len(array))]
-        return pa.array([None if value is None else value[0] for value in read], type=pa.string())
-    return array.cast(pa.string())
+    found = python_values(array)
+    if found is not None:
+        return found
+    alone = [python_values(array.slice(i, 1)) for i in range(len(array))]
+    return [None if value is None else value[0] for value in alone]

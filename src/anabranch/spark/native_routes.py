@@ -13,7 +13,6 @@ from pyspark.sql.types import DataType
 from anabranch.events import RoutesChanged
 from anabranch.mesh.plan_search import JudgedSample, find
 from anabranch.model.arrays import BoolMatrix, Floats
-from anabranch.model.attributes import known_texts
 from anabranch.model.predicates import NativePredicate
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.routed import RoutePlan
@@ -97,8 +96,7 @@ class NativeRoutes:
         return RoutesChanged(rows, self._policy, lines or ("all rows",), reason)
 
     def _sample(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> JudgedSample:
-        found = {name: known_texts(array) for name, array in attributes.items()}
-        return JudgedSample(found, drops[:, self._costly], costs[self._costly])
+        return JudgedSample(attributes, drops[:, self._costly], costs[self._costly])
 
     def _use(self, plan: RoutePlan | None, sample: JudgedSample) -> None:
         self._plan = plan

@@ -12,7 +12,6 @@ from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StructField, S
 
 from anabranch.mesh.plan_search import JudgedSample
 from anabranch.model.arrays import BoolMatrix, Floats
-from anabranch.model.attributes import known_texts
 from anabranch.spark.arrow import FilterTask
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.names import column
@@ -43,7 +42,7 @@ def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:
     width = len(task.evaluators)
     drops = np.array(table["drops"].to_pylist(), dtype=np.bool_).reshape(table.num_rows, width)
     costs = np.array(table["costs"].to_pylist(), dtype=float).reshape(table.num_rows, width)
-    found = {name: known_texts(table[f"c{task.columns.index(name)}"].combine_chunks()) for name in task.attributes}
+    found = {name: table[f"c{task.columns.index(name)}"].combine_chunks() for name in task.attributes}
     mean: Floats = costs.mean(axis=0) if len(costs) else np.full(width, np.nan)
     return JudgedSample(found, drops, mean)
 

@@ -14,7 +14,6 @@ import time
 import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from functools import reduce
 from importlib.util import find_spec
 
@@ -23,7 +22,6 @@ import pyarrow as pa
 
 from anabranch.mesh.plan_search import JudgedSample, find
 from anabranch.mesh.self_tuning import Need, SelfTuning, Tuned, again, tune
-from anabranch.model.attributes import known_texts
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan
@@ -86,8 +84,7 @@ class Tuner:
         return found if _tests(plan) == self._offered else None
 
     def _look(self, plan: RoutePlan | None, fresh: JudgedSample) -> Tuned | None:
-        texts = {name: known_texts(array) for name, array in fresh.attributes.items()}
-        found = self._search(plan, replace(fresh, attributes=texts))
+        found = self._search(plan, fresh)
         if found is not None:
             self._note(found.plan)
             if self._extra and found.plan is not None and self._held is not None:
