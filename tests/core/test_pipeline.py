@@ -278,3 +278,34 @@ def test_failures_in_profiled_rows_are_no_rejections() -> None:
     outcome = FilterPipeline(policy, clock=clock()).process(100, world.evaluate)
     assert outcome.failures == ()
     assert policy.profiles().tolist() == [[True, False]] * 50
+
+
+def test_profile_tuples_are_handed_over_once() -> None:
+    """Whoever merges what several workers learned must not count a tuple with every task again."""
+    rng = np.random.default_rng(3)
+    drops = rng.random((500, 2)) < (0.5, 0.3)
+    pipeline = FilterPipeline(make("agreedy", 2, config=OrderingConfig(profile_probability=1.0)))
+
+    def evaluate(f: int, rows: Rows) -> Verdict:
+        return Verdict(~drops[rows, f])
+
+    pipeline.process(500, evaluate)
+    assert pipeline.take_profiles().tolist() == drops[drops.any(axis=1)].tolist()
+    assert len(pipeline.take_profiles()) == 0
+    for _ in range(5):
+        pipeline.process(500, evaluate)
+    assert len(pipeline.take_profiles()) == 1000, "the latest"
+
+
+def test_costs_known_from_before_count_until_a_filter_is_timed() -> None:
+    """A first chunk that the first filter drops whole says nothing about the second, which is known to be dear."""
+    now = 0.0
+
+    def evaluate(f: int, rows: Rows) -> Verdict:
+        nonlocal now
+        now += len(rows) * (1e-6, 1e-3)[f]
+        return Verdict(np.full(len(rows), f == 1))
+
+    pipeline = FilterPipeline(make("agreedy", 2), costs=np.array([1e-6, 1e-3]), clock=lambda: now)
+    pipeline.process(100, evaluate)
+    assert pipeline.times.per_tuple().tolist() == pytest.approx([1e-6, 1e-3])

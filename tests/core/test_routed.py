@@ -145,6 +145,8 @@ def test_routes_whose_benefit_is_gone_become_one_order_again() -> None:
     assert worker.run().pipeline.plan is None
     assert worker.pipeline.reoptimizer.order[0] == 0
     assert "save nothing" in worker.pipeline.reason
+    assert worker.pipeline.take_given_up() is not None
+    assert worker.pipeline.take_given_up() is None, "told once: others may have found routes since"
 
 
 def test_a_flood_of_one_class_does_not_end_the_routes() -> None:
@@ -152,7 +154,7 @@ def test_a_flood_of_one_class_does_not_end_the_routes() -> None:
     zone = np.where((np.arange(300_000) % 100_000) < 20_000, rng.integers(0, 2, 300_000), 0)
     worker = Worker(rng.random((300_000, 4)) < REGIMES[zone], {"zone": ZONES[zone]}).run()
     assert worker.pipeline.plan is not None
-    assert not worker.pipeline.gave_up
+    assert worker.pipeline.take_given_up() is None
     assert worker.calls_per_row < 1.2
 
 

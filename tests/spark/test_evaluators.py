@@ -443,6 +443,13 @@ def test_each_row_is_decoded_once() -> None:
     assert decoded == [[3], [1], [2]]
 
 
+@pytest.mark.parametrize("values", [["x"], ["x", "y"], [1], [1, 2], [0.5, 1.5], ["x", None]])
+def test_values_of_a_user_s_own_type_are_always_converted(values: list[Any]) -> None:
+    chunk = Columns({"t": pa.array(values)}, {"t": lambda value: ("own", value)}, "UTC", length=len(values))
+    wanted = [None if value is None else ("own", value) for value in values]
+    assert chunk.values("t", np.arange(len(values))) == wanted
+
+
 def test_series_are_those_of_spark_s_pandas_udfs() -> None:
     instants = pa.array([0, None, 3_600_000_000], type=pa.timestamp("us", tz="UTC"))
     nested = pa.array([{"x": 1, "y": "p"}, {"x": 2, "y": None}, {"x": 3, "y": "r"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -381,3 +382,63 @@ def test_a_udf_column_has_a_name_that_stays(rows: DataFrame, tmp_path: Path) -> 
 
 def small(n: int) -> bool:
     return n < 10
+
+
+def in_micro_batches(f: ab.Filter, batches: list[DataFrame]) -> tuple[list[int], list[int]]:
+    """How many rows pass, and how many are profiled, micro-batch by micro-batch."""
+    passed: list[int] = []
+    run = f.foreach_batch(lambda df, _: passed.append(df.count()))
+    sampled = [0]
+    for number, batch in enumerate(batches):
+        run(batch, number)
+        (state,) = f._ledger.natives().values()
+        sampled.append(state.sample_rows)
+    return passed, [after - before for before, after in itertools.pairwise(sampled)]
+
+
+@pytest.mark.parametrize("sizes", [[2000, 1, 60_000, 60_000], [2000, 0, 60_000, 60_000]])
+def test_a_micro_batch_is_profiled_by_a_bounded_sample(spark: SparkSession, sizes: list[int]) -> None:
+    """However small the one before was: what is profiled is collected on the driver."""
+    batches = [spark.range(0, size, 1, 2).selectExpr("'n' || id as t") for size in sizes]
+    f = ab.Filter(F.col("t").rlike("1+"), F.col("t").rlike("[0-3]{2}"), policy="agreedy")
+    passed, profiled = in_micro_batches(f, batches)
+    assert passed == [b.where("t rlike '1+' and t rlike '[0-3]{2}'").count() for b in batches]
+    assert 0 < profiled[-2] < 3000
+    assert 200 < profiled[-1] < 1000
+
+
+def test_equal_rows_are_profiled_by_chance_too(spark: SparkSession) -> None:
+    batch = spark.range(0, 40_000, 1, 2).selectExpr("'n' || id % 3 as t")
+    f = ab.Filter(F.col("t").rlike("n[01]"), F.col("t").rlike("[0-9]$"), policy="agreedy")
+    _, profiled = in_micro_batches(f, [batch] * 4)
+    assert all(0 < rows < 2500 for rows in profiled)
+
+
+def test_micro_batches_of_any_native_predicates(spark: SparkSession) -> None:
+    """Maps cannot be hashed, and what is random or a subquery or in Python cannot stand within an aggregate."""
+    batch = spark.range(2000).selectExpr("id", "map('k', cast(id as string)) as m", "cast(id as string) as t")
+    batch.createOrReplaceTempView("micro_batch")
+    text = F.col("t").rlike("[0-3]")
+    others: dict[str, Column] = {
+        "a map": F.col("m")["k"].rlike("1+"),
+        "random": F.rand() < 2,
+        "a subquery": F.expr("id < (select max(id) from micro_batch) and t not like 'x'"),
+        "Python": F.udf(is_even, "boolean")("id"),
+    }
+    for what, term in others.items():
+        passed, _ = in_micro_batches(ab.Filter(term, text, F.col("t").rlike("1")), [batch] * 2)
+        assert passed == [batch.where(term & text & F.col("t").rlike("1")).count()] * 2, what
+
+
+def test_what_may_fail_is_timed_without_its_guards(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(600).selectExpr("id", "repeat('ab' || id, 60) as text").coalesce(1).write.parquet(str(tmp_path / "t"))
+    df = spark.read.parquet(str(tmp_path / "t"))
+    heavy = F.regexp_replace("text", "(a)(b)([0-9]+)", "$3$2$1").rlike("[0-9]ba$")
+    costs = []
+    for terms in ([heavy, F.col("id").cast("int") < 500], [F.col("id").cast("int") < 500, heavy]):
+        found = catalyst.pilot(df, [catalyst.inspect(df, native(t)) for t in terms])
+        assert isinstance(found, catalyst.Pilot)
+        costs.append(found.costs)
+    (heavy_cost, guarded), (unguarded, _) = costs
+    assert guarded < 0.5 * heavy_cost
+    assert guarded < 10 * unguarded

@@ -50,6 +50,16 @@ def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, f
     assert len(ticks) > 1
 
 
+def test_an_empty_file_does_not_put_the_beginning_into_1970(spark: SparkSession, folder: Path) -> None:
+    spark.range(0).selectExpr("timestamp_seconds(id) AS ts", "id AS n").write.mode("append").parquet(str(folder))
+    spark.sql("SELECT timestamp(null) AS ts, 0L AS n").write.mode("append").parquet(str(folder))
+    engine = ab.Engine(spark)
+    engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=1000), timestamp="ts")
+    engine.query("Select n From s", "all").start()
+    arrived(engine, SECONDS + 1)
+    engine.stop()
+
+
 @pytest.mark.skipif(pyspark.__version__ < "4.2", reason="older versions do not tell a source where it stood")
 def test_a_replay_goes_on_where_it_stood(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     for speed, rows in ((20, 1), (1000, SECONDS + 1)):

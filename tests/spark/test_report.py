@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -330,7 +332,7 @@ def routed(rows: int, by: RoutePlan, **told: Any) -> TaskRecord:
 
 def routes_of(ledger: Ledger) -> list[RouteReport]:
     predicates = [ab.predicate(even, "id", name=name) for name in ("p", "q")]
-    return build_report("auto", predicates, ledger).routes
+    return build_report("auto", predicates, ledger, strict=False).routes
 
 
 def test_only_the_routes_in_use_are_reported() -> None:
@@ -347,10 +349,10 @@ def test_only_the_routes_in_use_are_reported() -> None:
         (0.5, ("p", "q"), south.classifier.tests(0)),
         (0.5, ("q", "p"), south.classifier.tests(1)),
     ]
-    ledger.enter([routed(100, south, gave_up=True), routed(100, north, plan=north)])
+    ledger.enter([routed(100, south, given_up=south), routed(100, north, plan=north)])
     assert {test for r in routes_of(ledger) for test in r.tests} == {north.classifier.tests(i)[0] for i in (0, 1)}
 
-    ledger.enter([routed(100, north, gave_up=True)])
+    ledger.enter([routed(100, north, given_up=north)])
     (single,) = routes_of(ledger)
     assert (single.share, single.tests) == (1.0, ())
 
@@ -371,6 +373,64 @@ def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ledger.enter([record(3, stage=stage)])
     assert total(ledger) == 300
     assert len(ledger._recent) == 10
+
+
+def test_a_worker_that_saw_next_to_nothing_has_learned_no_order() -> None:
+    """An empty partition on a new worker is reported with the written order."""
+    ledger, drops, costs = Ledger(("p", "q")), np.array([[False, True]] * 3), np.array([1e-6, 2e-6])
+    ledger.enter([replace(record(5000), learned=Seed((1, 0), drops, costs), learned_rows=5000)])
+    ledger.enter([replace(record(0, partition=1), learned=Seed((0, 1), drops[:0], costs * np.nan), learned_rows=0)])
+    seed = ledger.learned((0, 1))
+    assert seed is not None
+    assert (seed.order, len(seed.drops), seed.costs.tolist()) == ((1, 0), 3, costs.tolist())
+    ledger.enter([replace(record(9, partition=1), learned=Seed((0, 1), drops[:1], costs), learned_rows=900)])
+    seed = ledger.learned((0, 1))
+    assert seed is not None
+    assert (seed.order, len(seed.drops)) == ((0, 1), 4)
+
+
+def test_forgotten_filters_leave_nothing_behind(rows: DataFrame) -> None:
+    """Spark never forgets an accumulator, nor what it holds."""
+    ab.where(rows, ab.predicate(even, "id"), ab.predicate(few, "a")).count()
+    gc.collect()
+    before = len(_accumulatorRegistry), sum(isinstance(o, Ledger) for o in gc.get_objects())
+    for _ in range(3):
+        ab.where(rows, ab.predicate(even, "id"), ab.predicate(few, "a")).count()
+    gc.collect()
+    assert (len(_accumulatorRegistry), sum(isinstance(o, Ledger) for o in gc.get_objects())) == before
+
+
+def test_counts_of_a_forgotten_filter_reach_its_state_folder(rows: DataFrame, tmp_path: Path) -> None:
+    out = ab.where(rows, ab.predicate(even, "id"), state=tmp_path)
+    gc.collect()
+    out.count()
+    assert ab.Filter(ab.predicate(even, "id"), state=tmp_path).report().rows == rows.count()
+
+
+def test_inputs_that_are_cut_into_other_stages_add_up(rows: DataFrame) -> None:
+    """A sum of integers may overflow, and stays behind the predicates written before it; one of doubles cannot."""
+    f = ab.Filter(
+        ab.predicate(even, "id", name="even"),
+        F.col("a") + 1 > 2,
+        ab.predicate(lambda n: n % 3 == 0, "id", name="third", strict=True),
+    )
+    for kind in ("double", "int"):
+        f.apply(rows.withColumn("a", F.col("a").cast(kind))).count()
+    report = f.report()
+    assert sorted(report.order) == sorted(p.predicate for p in report.predicates)
+    assert report.evaluations == sum(p.calls or 0 for p in report.predicates)
+    assert len({p.place for p in report.predicates}) == 3
+
+
+def test_the_written_order_is_one_that_can_be(rows: DataFrame) -> None:
+    """A predicate may be written before the one that computes what it reads."""
+    reader = ab.predicate(lambda half: half % 2 == 0, "half", name="reader")
+    keeper = ab.predicate(lambda n: n // 2, "id", returns="long", keep="half", test=lambda h: h >= 0, name="keeper")
+    f = ab.Filter(reader, keeper)
+    assert "keeper -> reader" in f.explain(rows)
+    f.apply(rows).count()
+    report = f.report()
+    assert report.evaluations_written == pytest.approx(report.evaluations, rel=0.1)
 
 
 def test_everything_comes_back_from_the_folder(tmp_path: Path) -> None:

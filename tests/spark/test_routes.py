@@ -159,6 +159,33 @@ def test_what_was_learned_serves_the_next_run(rows: DataFrame, expected: list[in
     assert any(isinstance(e, RoutesChanged) and e.at == 0 for e in g.events())
 
 
+def test_loading_counts_for_a_filter_that_has_run(rows: DataFrame, tmp_path: Path) -> None:
+    """Its workers have learned something else meanwhile."""
+    none, few = (ab.predicate(lambda n, d=d: n % 5 < d, "id", name=name) for d, name in ((5, "none"), (1, "few")))
+    learned = ab.Filter(none, few, attributes=[])
+    learned.apply(rows.coalesce(1)).count()
+    learned.save(tmp_path / "learned")
+    pinned = ab.Filter(none, few, attributes=[], config=ab.OrderingConfig(profile_probability=0.0))
+    pinned.apply(rows.coalesce(1)).count()
+    assert pinned.report().order == ("none", "few")
+    pinned.load(tmp_path / "learned").apply(rows.coalesce(1)).count()
+    assert pinned.report().order == ("few", "none")
+
+
+def test_a_pilot_counts_no_rows(rows: DataFrame) -> None:
+    f = ab.Filter(
+        ab.predicate(lambda n: n % 2 == 0, "id", name="first"),
+        ab.predicate(lambda n: True, "id", name="barrier", kind="volatile"),
+        F.rand() < 2,
+        *predicates(),
+        policy="mesh",
+    )
+    out = f.apply(rows)
+    assert f.report().rows == 0
+    out.count()
+    assert f.report().rows == rows.count()
+
+
 def test_a_filter_that_never_ran_has_nothing_to_save(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="learned nothing yet"):
         ab.Filter(*predicates()).save(tmp_path / "plan")

@@ -174,11 +174,11 @@ def test_a_search_that_fails_is_told_and_harms_nothing() -> None:
     assert taken(tuner, None, sample) is not None
 
 
-def record(plan: RoutePlan | None, version: int, *, gave_up: bool = False) -> TaskRecord:
+def record(plan: RoutePlan | None, version: int, *, given_up: RoutePlan | None = None) -> TaskRecord:
     learned = Seed((0, 1), NOTHING, np.array([1e-5, 1e-5]))
     key = TaskKey("", "run", 0, version)
     return TaskRecord(
-        key, (0, 1), Tally.empty(2), learned=learned, kinds=KINDS, plan=plan, plan_version=version, gave_up=gave_up
+        key, (0, 1), Tally.empty(2), learned=learned, kinds=KINDS, plan=plan, plan_version=version, given_up=given_up
     )
 
 
@@ -190,9 +190,9 @@ def test_tasks_that_run_by_an_older_plan_do_not_bring_it_back() -> None:
     ledger.enter([record(old, 0)])
     assert ledger.plan((0, 1), KINDS) is old
     ledger.switch_plan((0, 1), KINDS, new, "tuned")
-    ledger.enter([record(old, 0), record(None, 0, gave_up=True)])
+    ledger.enter([record(old, 0), record(None, 0, given_up=old)])
     assert ledger.plan((0, 1), KINDS) is new
-    ledger.enter([record(None, 1, gave_up=True)])
+    ledger.enter([record(None, 1, given_up=new)])
     assert ledger.plan((0, 1), KINDS) is None
 
 
@@ -206,7 +206,9 @@ def test_workers_with_other_routes_do_not_take_turns_in_the_ledger() -> None:
     reordered = replace(one, orders=((0, 1), (1, 0)))
     ledger.enter([record(reordered, 0)])
     assert ledger.plan((0, 1), KINDS) is reordered
-    ledger.enter([record(None, 0, gave_up=True), record(other, 0)])
+    ledger.enter([record(None, 0, given_up=other)])
+    assert ledger.plan((0, 1), KINDS) is reordered, "another worker's routes"
+    ledger.enter([record(None, 0, given_up=one), record(other, 0)])
     assert ledger.plan((0, 1), KINDS) is other
 
 

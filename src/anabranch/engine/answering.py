@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
-from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
@@ -21,7 +20,8 @@ from anabranch.engine.registry import Registry
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask, ShelveTask, filed
 from anabranch.model.continuous import OP, TS, scans
 from anabranch.planning.stages import first
-from anabranch.spark.cell_task import CellTask, Reports
+from anabranch.spark.cell_task import CellTask
+from anabranch.spark.delivery import Address
 from anabranch.spark.grid import CELL, Grid, listed
 from anabranch.spark.names import quoted
 from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
@@ -96,7 +96,7 @@ class Answering:
         manifest: Manifest,
         until: int,
         prefix: str,
-        reports: Accumulator[Reports],
+        reports: Address,
     ) -> DataFrame:
         """What a query answers in a tick, written by the tasks that find it; the rows say where."""
         program, state = self._programs[query.name], manifest.queries[query.name]

@@ -31,7 +31,8 @@ from anabranch.engine.registry import Registry
 from anabranch.engine.shelving import latest_of, time_of
 from anabranch.engine.store import ANSWERS, confirm, filed, prefix_of
 from anabranch.model.continuous import scans
-from anabranch.spark.cell_task import Reports, ReportsParam
+from anabranch.spark.cell_task import ReportBook, Reports
+from anabranch.spark.delivery import address_of
 from anabranch.spark.summaries import stream_of
 
 BATCH_ROWS = 250_000
@@ -181,7 +182,8 @@ class TickRunner:
             self._failed(advance.query, error)
 
     def _advance(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> None:
-        reports = self._spark.sparkContext.accumulator({}, ReportsParam())
+        book = ReportBook()
+        reports = address_of(book, self._spark.sparkContext)
         parts = []
         for each in advances:
             self._begin(manifest, each, manifest.queries[each.query.name])
@@ -192,10 +194,10 @@ class TickRunner:
         for row in written:
             confirm(self._folder, row["path"])
             manifest.queries[row["name"]].rows += row["rows"]
-        for (name, stage, cell), report in reports.value.items():
+        for (name, stage, cell), report in book.reports.items():
             manifest.queries[name].logs.setdefault(stage, {})[cell] = report.log
-        self.reports.update(reports.value)
-        self.last.update(reports.value)
+        self.reports.update(book.reports)
+        self.last.update(book.reports)
 
     def _begin(self, manifest: Manifest, advance: Advance, state: QueryState) -> None:
         """Time begins for a query with the first row of its streams."""

@@ -103,7 +103,8 @@ class Auto(Reoptimizer):
             if jumped is not None or self.order != before:
                 self._learn(self._why(jumped))
         elif self.mode == "learning":
-            if len(self._watcher.profiles()) >= LEARNING_PROFILES or self._rows >= LEARNING_ROWS:
+            enough = min(LEARNING_PROFILES, self.config.window_tuples)
+            if len(self._watcher.profiles()) >= enough or self._rows >= LEARNING_ROWS:
                 self._effort = self._next_effort(np.nan_to_num(seen.costs))
                 self._watch("enough profiles for an order")
         elif jumped is not None:
@@ -111,7 +112,7 @@ class Auto(Reoptimizer):
         else:
             self._probability = min(self._probability, WATCHING_BUDGET / profiling_share(seen, before))
             self._settle(len(seen.drops), changed=self.order != before)
-        if self.order != before and self.mode != "learning":
+        if self.order != before:
             self._rates.expect(self.order, self._watcher.profiles())
         return self.order
 

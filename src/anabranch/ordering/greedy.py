@@ -37,10 +37,9 @@ from anabranch.ordering.precedence import Precedence
 from anabranch.stats.processing_times import usable_costs
 
 
-def greedy_order(rows: BoolMatrix, costs: Floats, precedence: Precedence, start: Sequence[int] = ()) -> Order:
-    """Order the filters greedily for a sample of full profile tuples, behind the legal prefix `start`."""
-    costs, order = usable_costs(costs), list(start)
-    alive = rows[~rows[:, order].any(axis=1)]
+def greedy_order(rows: BoolMatrix, costs: Floats, precedence: Precedence) -> Order:
+    """Order the filters greedily for a sample of full profile tuples."""
+    costs, order, alive = usable_costs(costs), list[int](), rows
     while len(order) < precedence.filters:
         groups = [_group(f, order, precedence) for f in range(precedence.filters) if f not in order]
         ranks = [_rank(group, alive, costs) for group in groups]

@@ -50,6 +50,7 @@ LONGEST_CHUNK_ROWS = 16_384
 CHUNK_SECONDS = 0.25
 DECIDING_SHARE = 0.005
 FIRST_DECISIONS_SECONDS = 0.005
+MOST_HANDED_OVER = 1000
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,8 @@ class FilterPipeline:
         The ordering policy; its `order` is the current plan.
     unprofiled
         Filters that must not be called for profiling alone (volatile and strict ones).
+    costs
+        Seconds per row and filter, as far as they are known from before; NaN where not.
     seed
         Seed of the choice of rows to profile.
     clock
@@ -179,12 +182,13 @@ class FilterPipeline:
         reoptimizer: Reoptimizer,
         *,
         unprofiled: frozenset[int] = frozenset(),
+        costs: Floats | None = None,
         seed: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.reoptimizer = reoptimizer
         self.unprofiled = unprofiled
-        self.times = ProcessingTimes(reoptimizer.filters)
+        self.times = ProcessingTimes(reoptimizer.filters, prior=costs)
         self.tally = Tally.empty(reoptimizer.filters)
         self.rows_done = 0
         self._rng = np.random.default_rng(seed)
@@ -195,6 +199,8 @@ class FilterPipeline:
         self._allowance = Allowance(share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS)
         self._entered: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
         self._dropped: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
+        self._written = list(reoptimizer.precedence.legal(range(reoptimizer.filters)))
+        self._new_profiles: BoolMatrix = np.zeros((0, reoptimizer.filters), dtype=np.bool_)
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
@@ -222,6 +228,11 @@ class FilterPipeline:
         taken, self.tally = self.tally, Tally.empty(self.reoptimizer.filters)
         return taken
 
+    def take_profiles(self) -> BoolMatrix:
+        """Hand over the full profile tuples since the last call, the latest of them if they are many."""
+        taken, self._new_profiles = self._new_profiles, self._new_profiles[:0]
+        return taken
+
     def _decide(self, run: _Run, alive: Rows) -> None:
         began = self._clock()
         rows, drops = run.profile_tuples()
@@ -237,8 +248,10 @@ class FilterPipeline:
         if self.reoptimizer.profile_probability > run.probability:
             self._pace.look_closely()
         if run.complete and len(drops):
-            first = np.bincount(drops.argmax(axis=1), minlength=self.reoptimizer.filters)
-            self.tally.written_drops += first / run.probability * (dropped.sum() / run.dropped.sum())
+            self._new_profiles = np.concatenate([self._new_profiles, drops])[-MOST_HANDED_OVER:]
+            first = np.bincount(drops[:, self._written].argmax(axis=1), minlength=len(self._written))
+            scale = dropped.sum() / run.dropped.sum() / run.probability
+            self.tally.written_drops[self._written] += first * scale
         took = self._clock() - began
         self.tally.deciding_seconds += took
         self._allowance.spend(took)

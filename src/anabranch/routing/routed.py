@@ -218,7 +218,7 @@ class RoutedPipeline:
         self.rows_done = 0
         self.reason = ""
         self.version = version
-        self.gave_up = False
+        self._given_up: RoutePlan | None = None
         if plan is not None:
             self._adopt(plan, ())
 
@@ -322,6 +322,15 @@ class RoutedPipeline:
     def take_sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
         """Hand over the rows sampled since the last call."""
         return self._learner.take_sample() if self._learner else self.sample()
+
+    def take_profiles(self) -> BoolMatrix:
+        """Hand over the full profile tuples of the pipeline for everything since the last call."""
+        return self._main.take_profiles()
+
+    def take_given_up(self) -> RoutePlan | None:
+        """Hand over the routes that were found useless since the last call."""
+        taken, self._given_up = self._given_up, None
+        return taken
 
     def switch(self, plan: RoutePlan | None, version: int, reason: str) -> None:
         """Send the next rows by another plan, or by one order; between chunks no row is on its way."""
@@ -440,6 +449,7 @@ class RoutedPipeline:
         routes.checked = [p.rows_done for p in routes.pipelines]
         routes.idle = routes.idle + 1 if self._benefit(routes, recent) < 1 - WORTHWHILE else 0
         if routes.idle >= CHECKS_BEFORE_MERGE:
+            self._given_up = self.plan
             busiest = max(routes.pipelines, key=lambda p: p.rows_done)
             nothing = np.zeros((0, self.reoptimizer.filters), dtype=np.bool_)
             self._retire()
@@ -448,7 +458,6 @@ class RoutedPipeline:
             self._main.tally = old.tally
             if self._learner is not None:
                 self._learner.forget()
-            self.gave_up = True
             self.reason = "routes save nothing any more"
 
     def _benefit(self, routes: _Routes, recent: list[int]) -> float:
@@ -480,7 +489,7 @@ class RoutedPipeline:
         names = [" | ".join(plan.classifier.tests(i)) or "all other rows" for i in range(count)]
         pipelines = [self._pipeline(s) for s in seeds]
         self._routes = _Routes(plan, names, pipelines, [0] * count, [0.0] * count, checked=[0] * count)
-        self.gave_up = False
+        self._given_up = None
         self.reason = f"{plan.origin} routes promise to save {100 * plan.promised_saving:.0f} %"
 
     def _samples_by_route(self, plan: RoutePlan) -> tuple[BoolMatrix, ...]:
@@ -493,8 +502,13 @@ class RoutedPipeline:
         return tuple(drops[(codes == i) & dropped] for i in range(len(plan.orders)))
 
     def _pipeline(self, seed: Seed | None) -> FilterPipeline:
-        policy = self._make(seed)
-        return FilterPipeline(policy, unprofiled=self._unprofiled, seed=self._seed, clock=self._clock)
+        return FilterPipeline(
+            self._make(seed),
+            unprofiled=self._unprofiled,
+            costs=None if seed is None else seed.costs,
+            seed=self._seed,
+            clock=self._clock,
+        )
 
 
 def _within(evaluate: Evaluate, ruster: Rows) -> Evaluate:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
@@ -33,11 +32,12 @@ from anabranch.errors import DataError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.ordering import make
 from anabranch.ordering.base import Reoptimizer, Seed
-from anabranch.ordering.pipeline import Failure, Verdict
+from anabranch.ordering.pipeline import Failure, Tally, Verdict
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.routed import RoutedPipeline, RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark.decode import Columns, converter
+from anabranch.spark.delivery import Address
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
 from anabranch.spark.names import column, unused_name
@@ -74,7 +74,7 @@ class FilterTask:
     node: int = 0
     quarantine: bool = False
     seed: Seed | None = None
-    ledger: Accumulator[Any] | None = None
+    ledger: Address | None = None
 
     @property
     def kinds(self) -> Kinds:
@@ -98,26 +98,27 @@ class FilterTask:
         finally:
             tally = pipeline.take_tally()
             if finished and self.ledger is not None:
-                learned = Seed(pipeline.reoptimizer.order, pipeline.reoptimizer.profiles(), pipeline.costs())
-                attempt = context.taskAttemptId() if context else 0
-                key = _task_key(context, self.application, self.node)
-                routes = pipeline.take_routes()
-                record = TaskRecord(
-                    key,
-                    self.part,
-                    tally,
-                    attempt,
-                    tuple(decisions),
-                    learned,
-                    routes,
-                    self.kinds,
-                    pipeline.plan,
-                    pipeline.version,
-                    pipeline.gave_up,
-                    pipeline.take_sample(),
-                    pipeline.on_trial,
-                )
-                self.ledger.add([record])
+                self.ledger.send(self._record(context, pipeline, tally, decisions))
+
+    def _record(
+        self, context: TaskContext | None, pipeline: RoutedPipeline, tally: Tally, decisions: list[events.Event]
+    ) -> TaskRecord:
+        return TaskRecord(
+            key=_task_key(context, self.application, self.node),
+            part=self.part,
+            tally=tally,
+            attempt=context.taskAttemptId() if context else 0,
+            events=tuple(decisions),
+            learned=Seed(pipeline.reoptimizer.order, pipeline.take_profiles(), pipeline.costs()),
+            learned_rows=pipeline.rows_done,
+            routes=pipeline.take_routes(),
+            kinds=self.kinds,
+            plan=pipeline.plan,
+            plan_version=pipeline.version,
+            given_up=pipeline.take_given_up(),
+            sample=pipeline.take_sample(),
+            trial=pipeline.on_trial,
+        )
 
     def _pipeline(self, partition: int) -> tuple[RoutedPipeline, list[events.Event]]:
         known = _learned.get(self.identity)
@@ -129,8 +130,9 @@ class FilterTask:
                 return known, []
             known.switch(self.plan, self.plan_version, self.plan_reason)
             return known, [self._routes_changed(known, partition)]
+        make_policy = partial(make_order, self.policy, len(self.evaluators), self.config, self.precedence)
         pipeline = RoutedPipeline(
-            self._make_policy,
+            make_policy,  # it outlives this task, and must not hold the evaluators with their tables
             start=self.seed,
             plan=self.plan,
             version=self.plan_version,
@@ -148,9 +150,6 @@ class FilterTask:
         if self.plan is not None:
             started.append(self._routes_changed(pipeline, partition))
         return pipeline, started
-
-    def _make_policy(self, seed: Seed | None) -> Reoptimizer:
-        return make_order(self.policy, len(self.evaluators), self.config, self.precedence, seed)
 
     def _judge(
         self,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -28,7 +28,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.errors import QueryError, UnknownColumn
-from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.arrays import BoolMatrix, Floats, Mask
 from anabranch.model.predicates import Kind, NativePredicate
 from anabranch.spark.attempts import attempt
 from anabranch.spark.names import column
@@ -140,18 +140,34 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: S
     terms = _terms(local, predicates)
     if terms is None:
         return "the predicates are bound to their DataFrame and cannot be tried on a sample"
-    terms = guarded(predicates, terms)
-    rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(terms))).collect()
+    rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(guarded(predicates, terms)))).collect()
     drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
     found = {name: sample.column(name).combine_chunks() for name in attributes}
-    return Pilot(drops, time_terms(df.sparkSession, sample, terms), found)
+    reached = ~np.logical_or.accumulate(drops, axis=1)
+    alone = {i: reached[:, i - 1] for i in range(len(terms)) if _has_guards(predicates, i)}
+    return Pilot(drops, _costs(local, sample, terms, alone), found)
+
+
+def _costs(local: DataFrame, sample: pa.Table, terms: Sequence[Column], alone: Mapping[int, Mask]) -> Floats:
+    """Seconds per row of every term; some are timed by themselves, on the rows of the sample that they may see."""
+    spark, costs = local.sparkSession, np.full(len(terms), np.nan)
+    together = [i for i in range(len(terms)) if i not in alone]
+    costs[together] = time_terms(spark, sample, [terms[i] for i in together])
+    for i, rows in alone.items():
+        if rows.any():
+            costs[i] = time_terms(spark, sample.filter(pa.array(rows)), [terms[i]])[0]
+    return costs
+
+
+def _has_guards(predicates: Sequence[NativePredicate], i: int) -> bool:
+    return predicates[i].kind == "fallible" and i > 0
 
 
 def guarded(predicates: Sequence[NativePredicate], terms: Sequence[Column]) -> list[Column]:
     """The terms, those that may fail only where the ones written before them hold; elsewhere they count as true."""
     safe = list(terms)
-    for i, p in enumerate(predicates):
-        if p.kind == "fallible" and i:
+    for i in range(len(terms)):
+        if _has_guards(predicates, i):
             safe[i] = F.when(reduce(lambda chain, term: chain & term, safe[:i]), terms[i]).otherwise(F.lit(True))
     return safe
 

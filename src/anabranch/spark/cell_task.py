@@ -10,19 +10,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from anabranch.cells.base import TIME, Tick
 from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
 from anabranch.planning.stages import Stage
+from anabranch.spark.delivery import Address
 from anabranch.spark.grid import CELL
 
 MARKER = -1
@@ -47,17 +46,16 @@ Reports = dict[tuple[str, int, int], CellReport]
 """By query, number of the stage, and cell."""
 
 
-class ReportsParam(AccumulatorParam[Any]):
-    """Reports of tasks; a repeated task replaces its report."""
+class ReportBook:
+    """Reports of the tasks of a tick; a repeated task replaces its report."""
 
-    def zero(self, value: Any) -> Any:
-        """Nothing."""
-        return {}
+    def __init__(self) -> None:
+        self.reports: Reports = {}
 
-    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
-        """Both."""
-        value1.update(value2)
-        return value1
+    def enter(self, messages: Iterable[Reports]) -> None:
+        """Take more reports in."""
+        for reports in messages:
+            self.reports.update(reports)
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class CellTask:
     attempt
         Part of the names of what is written.
     reports
-        Takes the report.
+        Where the report goes.
     after
         What is done with the result at once, without a detour over Spark.
     """
@@ -99,7 +97,7 @@ class CellTask:
     logs: Mapping[int, tuple[Segment, ...]]
     folder: str
     attempt: str
-    reports: Accumulator[Any]
+    reports: Address
     after: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -142,7 +140,7 @@ class CellTask:
             _held.popitem(last=False)
         held, seconds = state.operator, time.perf_counter() - began
         report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds)
-        self.reports.add({(self.query, self.stage.number, cell): report})
+        self.reports.send({(self.query, self.stage.number, cell): report})
         yield self._told(last)
 
     def _told(self, part: pa.Table) -> pa.Table:

@@ -149,9 +149,9 @@ class Columns:
 def _python_values(array: pa.Array, convert: Converter | None) -> Any:
     kind = array.type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
-    if text and len(array) > 1:  # of one alone, `to_pylist` says what is wrong with it
+    if text and convert is None and len(array) > 1:  # of one alone, `to_pylist` says what is wrong with it
         return array.to_numpy(zero_copy_only=False)
-    if not array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    if convert is None and not array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return array.to_numpy(zero_copy_only=False).tolist()
     values = np.empty(len(array), dtype=object)
     for i, value in enumerate(array.to_pylist()):

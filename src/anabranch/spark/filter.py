@@ -45,8 +45,9 @@ from anabranch.spark.admission import (
     require_room_for_errors,
     value_type,
 )
+from anabranch.spark.delivery import Address, address_of
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
-from anabranch.spark.ledger import Kinds, LedgerParam, Part, open_ledger
+from anabranch.spark.ledger import Kinds, Part, open_ledger
 from anabranch.spark.lookup import collect_values, member_test
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
@@ -119,8 +120,9 @@ class Filter:
         self.attributes = None if names is None else tuple(names)
         self._identity = arrow.new_identity()
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
-        self._accumulator: Any = None
+        self._address: Address | None = None
         self._tables: dict[str, pa.Array] = {}
+        self._member_tests: dict[tuple[str, str], Callable[[pa.Array], pa.Array]] = {}
         self._native: dict[Part, NativeOrder] = {}
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
         self._applied: DataFrame | None = None
@@ -178,7 +180,7 @@ class Filter:
         return run
 
     def _learn(self) -> None:
-        for part, order in self._native.items():
+        for part, order in list(self._native.items()):
             self._catch_up(part, order)
             for event in order.learn():
                 self._ledger.note(event)
@@ -187,7 +189,7 @@ class Filter:
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
         self._ledger.save()
-        return build_report(self.policy, self.predicates, self._ledger)
+        return build_report(self.policy, self.predicates, self._ledger, strict=self.strict)
 
     def events(self) -> tuple[Event, ...]:
         """Every decision so far, oldest first."""
@@ -212,6 +214,7 @@ class Filter:
     def load(self, path: str | os.PathLike[str]) -> Filter:
         """Start with what a filter of the same predicates has saved; returns the filter."""
         self._ledger.load_learned(Path(path))
+        self._identity = arrow.new_identity()  # workers go on with what they learned themselves, under the old one
         self._native.clear()
         self._tuners.clear()  # they add to the log of plans that was there before
         self._loaded = True
@@ -232,7 +235,7 @@ class Filter:
             order, why = native.order, native.why
         else:
             seed = self._ledger.learned(stage.members)
-            order = seed.order if seed else tuple(range(len(members)))
+            order = seed.order if seed else self._precedence(members).legal(range(len(members)))
             why = (
                 "learned so far; workers adapt it while they run"
                 if seed
@@ -261,6 +264,8 @@ class Filter:
                 out = self._native_order(df, stage, members, again=batch_id is None).apply(out, batch_id)
                 continue
             task = self._task(out, stage, counted)
+            if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
+                task = self._with_pilot(out, task)  # behind other Python predicates it would have to run those
             if at == last:
                 return arrow.apply(out, task, quarantined=True)
             out = arrow.apply(out, task)
@@ -281,8 +286,7 @@ class Filter:
         known, attributes = self._native.get(stage.members), self._attributes(df, members)
         fit = fit_of(native, attributes)
         if known is None or known.fit != fit:
-            precedence = Precedence(len(native), constraints(native, strict=self.strict))
-            known = NativeOrder(native, precedence, self.policy, self.config, attributes)
+            known = NativeOrder(native, self._precedence(native), self.policy, self.config, attributes)
             self._native[stage.members] = known
         self._catch_up(stage.members, known)
         for event in known.decide(df, again=again):
@@ -305,9 +309,9 @@ class Filter:
         attributes = self._attributes(df, members)
         types.update(attributes)
         kinds, time_zone = _kinds(attributes), str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
-        precedence = Precedence(len(members), constraints(members, strict=self.strict))
+        precedence = self._precedence(members)
         arrow.make_order(self.policy, len(members), self.config, precedence)  # what it refuses, it refuses here
-        task = arrow.FilterTask(
+        return arrow.FilterTask(
             identity=f"{self._identity}/{stage.members}/{counted}/{kinds}",
             part=stage.members,
             evaluators=tuple(self._evaluator(p, time_zone) for p in members),
@@ -327,9 +331,11 @@ class Filter:
             node=self._ledger.new_node(),
             quarantine=self.on_error == "quarantine",
             seed=None if self.policy == "fixed" else self._ledger.learned(stage.members),
-            ledger=self._shared_ledger(df) if counted else None,
+            ledger=self._ledger_address(df) if counted else None,
         )
-        return self._with_pilot(df, task) if self.policy == "mesh" else task
+
+    def _precedence(self, members: Sequence[Predicate]) -> Precedence:
+        return Precedence(len(members), constraints(members, strict=self.strict))
 
     def _known_plan(self, part: Part, kinds: Kinds, precedence: Precedence) -> RoutePlan | None:
         """The routes that tasks found, or that tuning has made of them since; those of another input do not count."""
@@ -388,16 +394,14 @@ class Filter:
                 )
         return kinds
 
-    def _shared_ledger(self, df: DataFrame) -> Any:
-        if self._accumulator is None:
-            self._accumulator = df.sparkSession.sparkContext.accumulator(self._ledger, LedgerParam())
-        return self._accumulator
+    def _ledger_address(self, df: DataFrame) -> Address:
+        if self._address is None:
+            self._address = address_of(self._ledger, df.sparkSession.sparkContext)
+        return self._address
 
     def _evaluator(self, p: Predicate, time_zone: str) -> Evaluator:
         if isinstance(p, LookupPredicate):
-            if p.name not in self._tables:
-                self._tables[p.name] = collect_values(p)
-            return Evaluator(p.name, member_test(p, self._tables[p.name], time_zone), (p.column,), "arrow", BOOLEAN)
+            return Evaluator(p.name, self._member_test(p, time_zone), (p.column,), "arrow", BOOLEAN)
         assert isinstance(p, PythonPredicate)
         function = p.function
         if p.flavour.endswith("_iterator"):
@@ -406,6 +410,14 @@ class Filter:
         return Evaluator(
             p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
         )
+
+    def _member_test(self, p: LookupPredicate, time_zone: str) -> Callable[[pa.Array], pa.Array]:
+        """Made once: a table is collected by Spark, and prefixes take a while to read."""
+        if p.name not in self._tables:
+            self._tables[p.name] = collect_values(p)
+        if (p.name, time_zone) not in self._member_tests:
+            self._member_tests[p.name, time_zone] = member_test(p, self._tables[p.name], time_zone)
+        return self._member_tests[p.name, time_zone]
 
 
 def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", **options: Any) -> DataFrame:

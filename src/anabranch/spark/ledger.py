@@ -1,6 +1,6 @@
 """What the tasks of a filter report, merged on the driver so that each task counts once.
 
-A task sends one record when it ends, through a Spark accumulator. Records are kept under the task's identity: a retried
+A task sends one record when it ends. Records are kept under the task's identity: a retried
 or re-run task replaces its earlier record instead of adding to it, and a micro-batch that is replayed after a restart
 replaces what the interrupted run had counted. Old records are folded into running totals, so memory stays bounded.
 """
@@ -16,11 +16,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
-from pyspark.accumulators import AccumulatorParam
 
 from anabranch import events
 from anabranch.mesh.plan_search import JudgedSample
@@ -46,6 +44,7 @@ RECENT_RECORDS = 4096
 RECENT_EVENTS = 10_000
 RECENT_SAMPLES = 64
 SEED_PROFILES = 2000
+LEARNED_ROWS = 256
 STATE_FILE = "filter.json"
 STATE_VERSION = 4
 SAVED_VERSION = 3
@@ -74,6 +73,8 @@ class TaskRecord:
     """What one task did and learned.
 
     A coalesced task runs the filter once per merged partition: records of one `attempt` add up, another's replace them.
+    Each profile tuple, sampled row and plan that was `given_up` is in one record only; `learned_rows` is how many rows
+    the worker has learned from, in all its tasks.
     """
 
     key: TaskKey
@@ -82,11 +83,12 @@ class TaskRecord:
     attempt: int = 0
     events: tuple[events.Event, ...] = ()
     learned: Seed | None = None
+    learned_rows: int = 0
     routes: tuple[RouteState, ...] = ()
     kinds: Kinds = ()
     plan: RoutePlan | None = None
     plan_version: int = 0
-    gave_up: bool = False
+    given_up: RoutePlan | None = None
     sample: tuple[Mapping[str, pa.Array], BoolMatrix] | None = None
     trial: RoutePlan | None = None
 
@@ -111,21 +113,6 @@ class Entry:
             known = self.routes.get(route.tests, RouteState(route.tests, route.order, 0, 0.0))
             rows, seconds = known.rows + route.rows, known.seconds + route.seconds
             self.routes[route.tests] = replace(route, rows=rows, seconds=seconds)
-
-
-class LedgerParam(AccumulatorParam[Any]):
-    """Workers send lists of records; the driver's value is the ledger itself."""
-
-    def zero(self, value: Any) -> Any:
-        """An empty list, for a worker."""
-        return []
-
-    def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - the name is Spark's
-        """Append on a worker, enter into the ledger on the driver."""
-        if isinstance(value1, Ledger):
-            value1.enter(value2)
-            return value1
-        return [*value1, *value2]
 
 
 class Ledger:
@@ -171,7 +158,7 @@ class Ledger:
                 self._events.extend(record.events)
                 self._keep_plan(record)
                 if record.learned is not None:
-                    self._learn(record.part, record.learned)
+                    self._learn(record.part, record.learned, record.learned_rows)
                 if record.sample is not None and len(record.sample[1]):
                     place = record.part, record.kinds
                     self._samples.setdefault(place, deque(maxlen=RECENT_SAMPLES)).append(record.sample)
@@ -296,6 +283,9 @@ class Ledger:
         saved = state_file.read(path, SAVED_VERSION, self._names, "what a filter has learned")
         with self._lock:
             self._take_learned(saved)
+            self._tuned.clear()
+            self._trials.clear()
+            self._samples.clear()
 
     def save(self) -> None:
         """Write the state folder, atomically; where that fails, it is told once, and tried again."""
@@ -363,7 +353,7 @@ class Ledger:
             return
         held = self.plan(record.part, record.kinds)
         if record.plan is None:
-            if record.gave_up and held is not None:
+            if record.given_up is not None and held is not None and held.tests() == record.given_up.tests():
                 del self._plans[record.part]
         elif held is None or held.tests() == record.plan.tests():  # not by turns: the tuner watches one classifier
             self._plans[record.part] = record.kinds, record.plan
@@ -395,11 +385,13 @@ class Ledger:
         for entry in stale:
             del self._recent[entry]
 
-    def _learn(self, part: Part, seed: Seed) -> None:
+    def _learn(self, part: Part, seed: Seed, rows: int) -> None:
+        """Merge what a worker has learned; the order of one that has seen next to nothing is none that it learned."""
         known = self._learned.get(part)
         if known is not None:
             drops = np.concatenate([known.drops, seed.drops])[-SEED_PROFILES:]
-            seed = replace(seed, drops=drops, costs=_merge_costs(known.costs, seed.costs))
+            order = seed.order if rows >= LEARNED_ROWS else known.order
+            seed = Seed(order, drops, _merge_costs(known.costs, seed.costs))
         self._learned[part] = seed
 
     def _load(self, path: Path) -> None:
@@ -413,7 +405,7 @@ class Ledger:
         self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
 
 
-_opened: WeakValueDictionary[Path, Ledger] = WeakValueDictionary()
+_opened: dict[Path, Ledger] = {}  # for good: a DataFrame may be run long after its filter is forgotten
 _opening = threading.Lock()
 
 

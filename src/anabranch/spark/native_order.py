@@ -6,14 +6,14 @@ Where there are no micro-batches to ride on, pilots are repeated, so seldom that
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
 import numpy as np
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
@@ -28,13 +28,16 @@ from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import catalyst
 from anabranch.spark.arrow import ROUTING
-from anabranch.spark.names import column, quoted
+from anabranch.spark.names import column, unused_name
 from anabranch.spark.native_routes import NativeRoutes, from_json
 from anabranch.spark.route_expression import routed
 from anabranch.spark.saved import Fit, NativeState
+from anabranch.stats.processing_times import usable_costs
 
 PROFILED_ROWS_PER_BATCH = 500
-HASH_BUCKETS = 1_000_000
+PARTITION_BITS = 33  # of Spark's row numbers: the place of a row in its partition
+FIRST_SHARE = 0.01
+BATCH_MEMORY = 0.5
 PILOTS_SHARE = 0.005
 USUAL_PILOT_SECONDS = 0.5
 
@@ -75,7 +78,7 @@ class NativeOrder:
         self._pending: Observation | None = None
         self._piloted = False
         self._rests_until = 0.0
-        self._share = 0.01
+        self._batch_rows = 0.0
         self.sample_rows = 0
         self.why = "as written"
 
@@ -137,7 +140,7 @@ class NativeOrder:
         seen = self._pending.get
         self._pending = None
         rows = json.loads(seen["profiles"])
-        self._share = min(1.0, PROFILED_ROWS_PER_BATCH / max(1, seen["rows"]))
+        self._batch_rows = max(float(seen["rows"]), BATCH_MEMORY * self._batch_rows)
         width = len(self.predicates)
         drops = np.array([[not r[f"p{i}"] for i in range(width)] for r in rows], dtype=np.bool_).reshape(-1, width)
         before = self.names()
@@ -179,27 +182,42 @@ class NativeOrder:
             return "a stream cannot be sampled ahead"
         return catalyst.pilot(df, self.predicates, tuple(self.attributes))
 
+    @property
+    def _share(self) -> float:
+        """Of the rows of the next micro-batch, those to profile: as if it were about as large as the last ones."""
+        return min(1.0, PROFILED_ROWS_PER_BATCH / self._batch_rows) if self._batch_rows else FIRST_SHARE
+
     def _as_written(self) -> bool:
         return self.order == tuple(range(len(self.predicates)))
 
     def _adaptive(self) -> bool:
-        return self._policy.name != "fixed" and len(self.predicates) > 1
+        ordered = self._policy.name != "fixed" and len(self.predicates) > 1
+        return ordered and not any(p.has_python for p in self.predicates)
 
     def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
-        times = Counter(name.lower() for name in df.columns)  # after a join, a name may not say which column is meant
-        columns = [c for c in dict.fromkeys(c for p in self.predicates for c in p.columns) if times[c.lower()] < 2]
-        if not columns:
-            return df
-        chosen = F.pmod(F.xxhash64(*(F.col(quoted(c)) for c in columns), F.lit(batch_id)), F.lit(HASH_BUCKETS))
+        """The batch, with a profile of some of its rows on the way to the driver once it has been read.
+
+        Which rows is drawn, not hashed: equal rows must not all be in it. However wrong the guess about the size of the
+        batch is, a partition sends about `PROFILED_ROWS_PER_BATCH` at most.
+        """
+        place = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << PARTITION_BITS) - 1))
+        most = math.ceil(PROFILED_ROWS_PER_BATCH / self._share)
+        drawn = (F.rand(self._config.seed + batch_id) < self._share) & (place < most)
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
         bits = F.struct(
-            *(F.coalesce(term, F.lit(False)).alias(f"p{i}") for i, term in enumerate(terms)),
+            *(self._passed(i, term).alias(f"p{i}") for i, term in enumerate(terms)),
             *(column(df, name).alias(f"a{i}") for i, name in enumerate(self.attributes)),
         )
+        profile = unused_name(df, "__anabranch")
         self._pending = Observation()
         # As text: Spark 4.0 hands a list over as an object of Java.
-        profiles = F.to_json(F.collect_list(F.when(chosen < int(self._share * HASH_BUCKETS), bits)))
-        return df.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles.alias("profiles"))
+        profiles = F.to_json(F.collect_list(profile)).alias("profiles")
+        tried = df.withColumn(profile, F.when(drawn, bits))
+        return tried.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles).drop(profile)
+
+    def _passed(self, i: int, term: Column) -> Column:
+        """Whether a row passes; a volatile predicate must not be called for profiling alone, and is taken to pass."""
+        return F.lit(True) if self.predicates[i].kind == "volatile" else F.coalesce(term, F.lit(False))
 
     def _adopt(self, found: catalyst.Pilot) -> None:
         """Adopt the order that the policy would reach on the sample, if it is clearly cheaper than the present one."""
@@ -228,7 +246,7 @@ class NativeOrder:
         if self._policy.name == "exhaustive":
             return optimal_order(dropped, found.costs, self.precedence)
         if self._policy.name == "independent":
-            rank = -found.drops.sum(axis=0) / found.costs
+            rank = -found.drops.sum(axis=0) / usable_costs(found.costs)
             return self.precedence.legal(np.argsort(rank, kind="stable").tolist())
         return greedy_order(dropped, found.costs, self.precedence)
 

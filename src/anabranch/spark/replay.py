@@ -105,7 +105,7 @@ class ReplayReader(DataSourceStreamReader):
         self._speed = float(self._options.get("speed", 1))
         if self._speed <= 0:
             raise QueryError(f"a replay cannot run at speed {self._speed}", hint="60 lets an hour pass in a minute")
-        self._spans: dict[str, tuple[int, int]] = {}
+        self._spans: dict[str, tuple[int, int] | None] = {}
         self._began: tuple[float, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
@@ -139,13 +139,13 @@ class ReplayReader(DataSourceStreamReader):
             yield from table.filter(here).to_batches()
 
     def _known(self) -> dict[str, tuple[int, int]]:
-        """The first and last time of every file."""
+        """The first and last time of every file that has rows."""
         for path in _files(self._options).files:
             if path not in self._spans:
                 times = _dataset(path, self._options, self._schema).to_table(columns=[self._column])[self._column]
                 bounds = pc.min_max(_micros(times)).as_py()
-                self._spans[path] = (bounds["min"], bounds["max"]) if bounds["min"] is not None else (0, -1)
-        return self._spans
+                self._spans[path] = None if bounds["min"] is None else (bounds["min"], bounds["max"])
+        return {path: span for path, span in self._spans.items() if span is not None}
 
 
 def _files(options: Mapping[str, Any]) -> ds.FileSystemDataset:

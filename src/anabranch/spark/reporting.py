@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from anabranch.model.predicates import Predicate
+from anabranch.model.predicates import Predicate, constraints
 from anabranch.ordering.pipeline import Tally
+from anabranch.ordering.precedence import Precedence
 from anabranch.report import NOT_RUN, FilterReport, PredicateReport, RouteReport
 from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark.ledger import Entry, Ledger, Part
 
 
-def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger) -> FilterReport:
+def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, *, strict: bool) -> FilterReport:
     """The report of a filter, from what its tasks sent and what pilots sampled."""
     natives, parts = ledger.natives(), ledger.parts()
     totals = {part: entry.tally for part, entry in ledger.totals().items()}
@@ -23,21 +24,22 @@ def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger) -
     for part in sorted(natives, key=parts.__contains__):  # stages of another input first, to be replaced
         for at, i in enumerate(part):
             lines[i] = _native_line(predicates[i], order.index(i) + 1, natives[part].sampled(at))
-    for part, tally in totals.items():
-        for at, i in enumerate(part):
-            lines[i] = _arrow_line(predicates[i], order.index(i) + 1, tally, at)
     for i, p in enumerate(predicates):
+        counted = [(tally, part.index(i)) for part, tally in totals.items() if i in part]
+        if counted:
+            lines[i] = _arrow_line(p, order.index(i) + 1, counted)
         lines.setdefault(i, _unmeasured(p, "-", order.index(i) + 1, NOT_RUN))
     spent = sum(float(t.seconds.sum()) for t in totals.values())
+    written = {part: _written_order([predicates[i] for i in part], strict) for part in totals}
     return FilterReport(
         policy=policy,
         order=tuple(predicates[i].name for i in order),
         predicates=tuple(lines[i] for i in range(len(predicates))),
         rows=max((t.rows for t in totals.values()), default=0),
         evaluations=sum(int(t.calls.sum()) for t in totals.values()),
-        evaluations_written=_written(policy, totals, with_costs=False),
+        evaluations_written=_written(policy, totals, written, with_costs=False),
         seconds=spent,
-        seconds_written=_written(policy, totals, with_costs=True),
+        seconds_written=_written(policy, totals, written, with_costs=True),
         profiling_share=sum(t.profiling_seconds for t in totals.values()) / spent if spent else 0.0,
         deciding_share=sum(t.deciding_seconds for t in totals.values()) / spent if spent else 0.0,
         events=ledger.events(),
@@ -84,7 +86,8 @@ def _order(predicates: Sequence[Predicate], parts: Sequence[Part], ledger: Ledge
     natives = ledger.natives()
     for part in parts:
         known = natives[part].seed if part in natives else ledger.learned(part)
-        order += [part[f] for f in (known.order if known else range(len(part)))]
+        places = [part[f] for f in (known.order if known else range(len(part)))]
+        order += [i for i in places if i not in order]  # inputs of other kinds may have been cut differently
     return order + [i for i in range(len(predicates)) if i not in order]
 
 
@@ -92,9 +95,12 @@ def _unmeasured(p: Predicate, executor: str, place: int, basis: str) -> Predicat
     return PredicateReport(p.name, executor, place, None, None, None, None, None, None, basis)
 
 
-def _arrow_line(p: Predicate, place: int, tally: Tally, at: int) -> PredicateReport:
-    seen, passed, errors, calls = (int(a[at]) for a in (tally.seen, tally.passed, tally.errors, tally.calls))
-    cost = float(tally.seconds[at]) / calls * 1e6 if calls else None
+def _arrow_line(p: Predicate, place: int, counted: Sequence[tuple[Tally, int]]) -> PredicateReport:
+    """One predicate, which stands at some place of each of some tallies."""
+    seen, passed, errors, calls = (
+        sum(int(getattr(tally, what)[at]) for tally, at in counted) for what in ("seen", "passed", "errors", "calls")
+    )
+    cost = sum(float(tally.seconds[at]) for tally, at in counted) / calls * 1e6 if calls else None
     return PredicateReport(
         p.name, "arrow", place, seen, passed, seen - passed - errors, errors, calls, cost, "all rows"
     )
@@ -108,10 +114,17 @@ def _native_line(p: Predicate, place: int, sampled: tuple[int, int, float] | Non
     return PredicateReport(p.name, "catalyst", place, seen, passed, seen - passed, 0, seen, cost_us, "sample")
 
 
-def _written(policy: str, totals: Mapping[Part, Tally], *, with_costs: bool) -> float | None:
+def _written_order(members: Sequence[Predicate], strict: bool) -> list[int]:
+    """The written order, as far as constraints allow it: a predicate may be written before one that it depends on."""
+    return list(Precedence(len(members), constraints(members, strict=strict)).legal(range(len(members))))
+
+
+def _written(
+    policy: str, totals: Mapping[Part, Tally], orders: Mapping[Part, list[int]], *, with_costs: bool
+) -> float | None:
     """What the written order would have spent on the same rows, from the profile of dropped rows."""
     total = 0.0
-    for tally in totals.values():
+    for part, tally in totals.items():
         weights = tally.written_drops.sum()
         costs = tally.seconds / np.maximum(tally.calls, 1) if with_costs else np.ones(len(tally.calls))
         dropped = int((tally.seen - tally.passed - tally.errors).sum())
@@ -120,7 +133,7 @@ def _written(policy: str, totals: Mapping[Part, Tally], *, with_costs: bool) -> 
             continue
         if dropped and not weights:
             return None
-        prefix = np.cumsum(costs)
-        mean = float(tally.written_drops @ prefix / weights) if weights else 0.0
+        prefix = np.cumsum(costs[orders[part]])
+        mean = float(tally.written_drops[orders[part]] @ prefix / weights) if weights else 0.0
         total += dropped * mean + (tally.rows - dropped) * float(prefix[-1])
     return total if totals else None

@@ -43,6 +43,8 @@ class ProcessingTimes:
         How many filters are timed.
     samples
         Timed calls remembered per filter.
+    prior
+        Seconds per tuple of filters as measured before; each counts until the filter is timed here.
 
     Attributes
     ----------
@@ -52,14 +54,14 @@ class ProcessingTimes:
         Seconds of the shortest of them: what a call costs that hardly has anything to do; inf before the first.
     """
 
-    def __init__(self, filters: int, *, samples: int = 64) -> None:
+    def __init__(self, filters: int, *, samples: int = 64, prior: Floats | None = None) -> None:
         self.filters = filters
         self.samples = samples
         self._rates = np.zeros((filters, samples), dtype=np.float64)
         self._weights = np.zeros((filters, samples), dtype=np.float64)
         self.calls = [0] * filters
         self.shortest = [math.inf] * filters
-        self._estimates = np.full(filters, np.nan)
+        self._estimates = np.full(filters, np.nan) if prior is None else np.array(prior, dtype=np.float64)
         self._stale: set[int] = set()
 
     def record(self, f: int, seconds: float, tuples: int) -> None:
