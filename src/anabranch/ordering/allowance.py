@@ -14,6 +14,8 @@ False
 
 from __future__ import annotations
 
+import math
+
 
 class Allowance:
     """Seconds that may be spent.
@@ -29,6 +31,15 @@ class Allowance:
     def __init__(self, *, share: float, advance: float = 0.0) -> None:
         self._share = share
         self._seconds = advance
+
+    @classmethod
+    def unlimited(cls) -> Allowance:
+        """For experiments that measure what adapting costs.
+
+        >>> Allowance.unlimited().covers(1e9)
+        True
+        """
+        return cls(share=0.0, advance=math.inf)
 
     def covers(self, seconds: float) -> bool:
         """Whether so much may be spent now; what takes longer than expected is paid for later."""

@@ -167,6 +167,8 @@ class FilterPipeline:
         Seed of the choice of rows to profile.
     clock
         A monotonic clock in seconds; tests pass their own.
+    allowance
+        How long decisions may take; by default a share of the time of the filters.
 
     Attributes
     ----------
@@ -185,6 +187,7 @@ class FilterPipeline:
         costs: Floats | None = None,
         seed: int = 0,
         clock: Callable[[], float] = time.perf_counter,
+        allowance: Allowance | None = None,
     ) -> None:
         self.reoptimizer = reoptimizer
         self.unprofiled = unprofiled
@@ -196,7 +199,7 @@ class FilterPipeline:
         self.least_probability = 0.0
         self._clock = clock
         self._pace = Pace()
-        self._allowance = Allowance(share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS)
+        self._allowance = allowance or Allowance(share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS)
         self._entered: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
         self._dropped: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
         self._written = list(reoptimizer.precedence.legal(range(reoptimizer.filters)))
