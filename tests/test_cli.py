@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch.cli import html, main, packets
+from anabranch.cli import files, html, main, packets
 from anabranch.cli.commands import app
 from anabranch.cli.demo import Comparison, Run
 from anabranch.errors import AnabranchError, MissingExtra, QueryError
@@ -62,7 +63,45 @@ def test_an_unknown_name_is_an_error_with_a_suggestion_and_no_traceback() -> Non
 
 def test_wrong_options_are_refused() -> None:
     assert CliRunner().invoke(app, ["demo", "--rows", "12"]).exit_code == 2
+    assert CliRunner().invoke(app, ["run", "no-such-file", "--seconds", "-1"]).exit_code == 2
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        ("folder", "Is a directory"),
+        ("file/new/x.html", "{here}/file is no folder"),
+        ("x" * 300, "File name too long"),
+        ("/proc/nope/x.html", ""),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path, report: str, why: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    done = command("demo", "--report", str(tmp_path / report))
+    assert (done.returncode, done.stdout) == (2, "")
+    said = f"error: {tmp_path / report} cannot be written: {why.format(here=tmp_path)}"
+    assert done.stderr.startswith(said)
+    assert done.stderr.endswith("\nhint: choose another file\n")
+    assert done.stderr.count("\n") == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_making_room_leaves_an_earlier_file_as_it_is_and_no_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("kept")
+    for name in ("old", "new/file"):
+        files.make_room(tmp_path / name)
+    assert (tmp_path / "old").read_text() == "kept"
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_output_that_cannot_be_shown_is_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="latin-1"))
+    monkeypatch.setattr("anabranch.cli.commands.app", lambda: print("ž", flush=True))
+    assert main.run() == 0
+    assert shown.getvalue() == b"\\u017e\n"
 
 
 def test_without_typer_the_extra_is_named() -> None:
@@ -119,10 +158,22 @@ def test_helpers_are_not_offered_and_one_file_is_for_one_bench(tmp_path: Path, m
 
 def test_a_reproduction_gets_its_folder_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_modules("reproduce", tmp_path, monkeypatch, some_figures=RUNNABLE)
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "figures.json"
     words = ["reproduce", "some_figures", "--json", str(file), "--out", "pictures"]
     assert CliRunner().invoke(app, words).exit_code == 3
     assert json.loads(file.read_text()) == {"quick": False, "out": "pictures/some_figures"}
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_modules("reproduce", tmp_path, monkeypatch, unready="def main(**_): raise SystemExit(9)")
+    file = tmp_path / "file"
+    file.touch()
+    refused = CliRunner().invoke(app, ["reproduce", "unready", "--out", str(file)]).exception
+    assert isinstance(refused, QueryError)
+    assert refused.what == f"{file / 'unready'} cannot be used: {file} is no folder"
 
 
 def test_errors_without_a_hint_are_shown_too(

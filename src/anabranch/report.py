@@ -146,7 +146,7 @@ class FilterReport:
     def _missing(self) -> list[str]:
         if all(p.basis != NOT_RUN for p in self.predicates):
             return []
-        return ["no task has finished: rows that show(), take() or limit() stop early at are not counted"]
+        return ["no task has finished: there were no rows, or show(), take() or limit() stopped early (not counted)"]
 
 
 def _table(titles: Sequence[str], lines: Sequence[Sequence[Any]]) -> list[str]:

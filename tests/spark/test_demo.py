@@ -26,7 +26,7 @@ NAMES = ["signature", "score", "encoded", "anonymous", "exposed"]
 
 
 def test_demo_compares_both_sides_and_writes_its_report(spark: SparkSession, tmp_path: Path) -> None:
-    out, report = io.StringIO(), tmp_path / "new" / "demo.html"
+    out, report = io.StringIO(), tmp_path / "new [/1]" / "demo.html"
     compared = demo.run(ROWS, report, session=spark, console=Console(file=out, width=100))
     assert (compared.missing, compared.surplus) == (0, 0)
     assert compared.alerts == _alerts(ROWS)
@@ -37,6 +37,7 @@ def test_demo_compares_both_sides_and_writes_its_report(spark: SparkSession, tmp
     assert f"{compared.fewer_calls:.1f}x" in out.getvalue()
     assert f"the same {compared.alerts:,} packets" in out.getvalue()
     assert "100%  " in out.getvalue()
+    assert out.getvalue().endswith(f"How the order moved: {report}\n")
     assert "signature" in report.read_text(encoding="utf-8")
     assert spark.range(3).count() == 3
 

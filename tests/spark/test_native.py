@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,12 +327,48 @@ KINDS = {
     "initcap(dst) = 'X'": "pure",
     "exists(list, x -> 1 / x > 1)": "fallible",
     "a + 1 > 3": "fallible",
+    "element_at(list, a) = 1": "fallible",
+    "try_element_at(list, a) = 1": "fallible",
+    "try_element_at(list, 1) = 1": "pure",
+    "id div -1L < 3": "fallible",
+    "id div 2L < 3": "pure",
+    "cast(a as decimal(10, 2)) / 2 > 1": "fallible",
+    "b / 0.5 > 1": "pure",
 }
 
 
 @pytest.mark.parametrize("condition", KINDS)
 def test_what_can_fail_is_told_from_what_cannot(rows: DataFrame, condition: str) -> None:
     assert catalyst.inspect(rows, native(F.expr(condition))).kind == KINDS[condition]
+
+
+def test_without_ansi_an_element_0_still_fails(rows: DataFrame, spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        kinds = {c: catalyst.inspect(rows, native(F.expr(c))).kind for c in ("element_at(list, a) = 1", "list[a] = 1")}
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert kinds == {"element_at(list, a) = 1": "fallible", "list[a] = 1": "pure"}
+
+
+def test_columns_that_only_the_input_below_has(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark finds what a projection has left out, an aggregate of the rows in a group, and what a file is like."""
+    narrow, grouped = rows.select("id"), rows.groupBy("a").agg(F.count("id").alias("n"))
+    rows.select("id", "text").write.parquet(str(tmp_path / "files"))
+    files = spark.read.parquet(str(tmp_path / "files"))
+    cases: list[tuple[DataFrame, list[Column]]] = [
+        (narrow, [F.col("text").rlike("1"), F.col("id") % 2 == 0]),
+        (narrow, [rows["a"] > 3, rows["text"].rlike("[0-5]$")]),
+        (grouped, [F.max("id") > 2950, F.col("n") > 3]),
+        (files, [F.col("_metadata.file_size") > 0, F.col("text").rlike("1")]),
+    ]
+    for df, terms in cases:
+        wanted = df.where(terms[0] & terms[1]).count()
+        assert 0 < wanted < df.count()
+        assert ab.where(df, *terms).count() == wanted
+        assert in_micro_batches(ab.Filter(*terms), [df])[0] == [wanted]
+        first = df.columns[0]
+        assert ab.where(df, ab.predicate(lambda _: True, first, name="all"), *terms).count() == wanted
 
 
 def test_a_pattern_from_a_column_stays_behind_its_guard(spark: SparkSession, tmp_path: Path) -> None:
@@ -442,3 +479,22 @@ def test_what_may_fail_is_timed_without_its_guards(spark: SparkSession, tmp_path
     (heavy_cost, guarded), (unguarded, _) = costs
     assert guarded < 0.5 * heavy_cost
     assert guarded < 10 * unguarded
+
+
+def test_streams_that_share_a_filter_do_not_disturb_each_other(spark: SparkSession) -> None:
+    batch = spark.range(0, 3000, 1, 2).selectExpr("id", "cast(id % 7 as string) as s")
+    f = ab.Filter(F.col("s").rlike("[0-5]"), F.col("s").contains("4"))
+    run = f.foreach_batch(lambda df, _: counted.append(df.count()))
+    counted: list[int] = []
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda number: run(batch, number), range(12)))
+    assert counted == [batch.where("s = '4'").count()] * 12
+
+
+@pytest.mark.parametrize("wanted", [lambda df: df.where(F.lit(False)), lambda df: df.limit(0)])
+def test_a_sink_that_wants_no_row_ends_no_stream(spark: SparkSession, wanted: Callable[[DataFrame], DataFrame]) -> None:
+    batch = spark.range(2000).selectExpr("cast(id % 7 as string) as s")
+    f = ab.Filter(F.col("s").rlike("[0-5]"), F.col("s").contains("4"))
+    run = f.foreach_batch(lambda df, _: wanted(df).collect())
+    for number in range(3):
+        run(batch, number)

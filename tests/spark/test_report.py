@@ -420,6 +420,8 @@ def test_inputs_that_are_cut_into_other_stages_add_up(rows: DataFrame) -> None:
     assert sorted(report.order) == sorted(p.predicate for p in report.predicates)
     assert report.evaluations == sum(p.calls or 0 for p in report.predicates)
     assert len({p.place for p in report.predicates}) == 3
+    assert report.rows == report.predicates[0].seen
+    assert report.rows > rows.count(), "both inputs"
 
 
 def test_the_written_order_is_one_that_can_be(rows: DataFrame) -> None:

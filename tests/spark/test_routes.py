@@ -172,6 +172,47 @@ def test_loading_counts_for_a_filter_that_has_run(rows: DataFrame, tmp_path: Pat
     assert pinned.report().order == ("few", "none")
 
 
+def test_routes_found_after_loading_are_not_those_of_the_file(
+    rows: DataFrame, expected: list[int], tmp_path: Path
+) -> None:
+    """Only what was saved is refused on other columns; what the filter finds itself, it finds anew."""
+    other = ab.Filter(*predicates(), policy="agreedy")
+    other.apply(rows).count()
+    other.save(tmp_path / "orders")
+    f = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "orders")
+    f.apply(rows).count()
+    assert len(f.report().routes) > 1
+    assert ids(f.apply(rows.withColumn("zone", F.col("zone").cast("binary")))) == expected
+
+
+@pytest.mark.parametrize("damage", ["order", "costs", "drops", "parts"])
+def test_a_damaged_file_is_refused(rows: DataFrame, tmp_path: Path, damage: str) -> None:
+    """An order without one of the predicates would let all rows pass that it drops."""
+    f = ab.Filter(*predicates(), policy="agreedy")
+    f.apply(rows).count()
+    f.save(tmp_path / "learned")
+    saved = json.loads((tmp_path / "learned").read_text())
+    if damage == "parts":
+        del saved["parts"]
+    else:
+        saved["learned"][0][1][damage] = saved["learned"][0][1][damage][:1] if damage != "drops" else ["010"]
+    (tmp_path / "learned").write_text(json.dumps(saved))
+    with pytest.raises(QueryError, match="is damaged"):
+        ab.Filter(*predicates(), policy="agreedy").load(tmp_path / "learned")
+
+
+def test_another_time_zone_is_no_other_data(rows: DataFrame, expected: list[int], spark: SparkSession) -> None:
+    zoned = rows.withColumn("at", F.timestamp_seconds(F.col("id")))
+    f = ab.Filter(*predicates())
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for name in ("UTC", "Europe/Berlin", "Asia/Tokyo", "UTC"):
+            spark.conf.set("spark.sql.session.timeZone", name)
+            assert ids(f.apply(zoned)) == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+
+
 def test_a_pilot_counts_no_rows(rows: DataFrame) -> None:
     f = ab.Filter(
         ab.predicate(lambda n: n % 2 == 0, "id", name="first"),

@@ -265,19 +265,73 @@ def test_a_replay_finds_its_column_of_times_in_every_case(spark: SparkSession, t
     assert query.error is None
 
 
-@pytest.mark.parametrize(("text", "what"), [("Show Streams", "has no query"), (None, "there is no file")])
-def test_a_file_without_a_query_is_refused(spark: SparkSession, tmp_path: Path, text: str | None, what: str) -> None:
+def test_a_file_without_a_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "queries.cql"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(QueryError, match=what):
+    file.write_text("Show Streams")
+    with pytest.raises(QueryError, match="has no query"):
         scripts.run(file, tmp_path / "state", Console(file=io.StringIO()), batch=True, seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("nothing.cql", "there is no file {}"),
+        ("latin.cql/nothing.cql", "there is no file {}"),
+        ("folder", "{} cannot be read: Is a directory"),
+        ("latin.cql", "{} is not text in UTF-8: see byte 9"),
+        ("x" * 300, "{} cannot be read: File name too long"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_before_anything_is_done(tmp_path: Path, name: str, what: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "latin.cql").write_bytes(b"Select '\xe9' From s")
+    file, state = tmp_path / name, tmp_path / "state"
+    with pytest.raises(QueryError) as refused:
+        scripts.explain(file, print)
+    assert refused.value.what == what.format(file)
+    with pytest.raises(QueryError) as refused:
+        scripts.run(file, state, Console(file=io.StringIO()), batch=True, seconds=None)
+    assert refused.value.what == what.format(file)
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_folder_of_queries_is_an_error_of_one_line(tmp_path: Path, command: str) -> None:
+    program = [sys.executable, "-m", "anabranch.cli.main", command, str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {tmp_path} cannot be read: Is a directory\nhint: choose another file\n"
+
+
+def test_the_mark_that_windows_puts_before_a_text_is_no_part_of_it(tmp_path: Path) -> None:
+    (told,) = explained(tmp_path, "\ufeffSelect Istream(entity, value) From SysStream [Now]")
+    assert "stream SysStream" in told
+
+
+@pytest.mark.parametrize("name", ["queries.cql", "queries.cql/sub"])
+def test_a_checkpoint_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "queries.cql"
+    file.write_text("Select value From s")
+    with pytest.raises(QueryError, match=f"{tmp_path / name} cannot be used: {file} is no folder"):
+        scripts.run(file, tmp_path / name, Console(file=io.StringIO()), batch=True, seconds=None)
 
 
 def test_the_doctor_finds_nothing_wrong_here(spark: SparkSession, tmp_path: Path) -> None:
     said: list[str] = []
     assert doctor.run(tmp_path / "state", said.append) == 0, said
     assert said[-1] == "all is well"
+
+
+@pytest.mark.parametrize("name", ["file", "file/sub", "file/sub/sub"])
+def test_the_doctor_says_that_a_file_is_no_folder(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    found = doctor._disk("checkpoints", tmp_path / name)
+    assert found == doctor.Finding("disk for checkpoints", f"{file} is no folder", "choose another folder")
+
+
+def test_the_doctor_looks_at_names_that_no_disk_can_have(tmp_path: Path) -> None:
+    assert "GiB" in doctor._disk("checkpoints", tmp_path / ("x" * 300)).found
 
 
 def test_the_doctor_says_how_to_mend_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

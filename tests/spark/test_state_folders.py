@@ -233,6 +233,31 @@ def test_a_state_that_another_program_has_written_meanwhile_is_read(tmp_path: Pa
     assert total(open_ledger(("p",), tmp_path)) == 10
 
 
+def test_two_programs_on_one_folder_are_told(tmp_path: Path) -> None:
+    one, other = Ledger(("p",), tmp_path), Ledger(("p",), tmp_path)
+    one.save()
+    with pytest.warns(UserWarning, match="Another program has written to the state folder"):
+        other.save()
+    with warnings.catch_warnings(action="error"):
+        other.save()
+
+
+@pytest.mark.parametrize("damage", ["folded", "events", "learned"])
+def test_a_state_that_lacks_something_is_refused(tmp_path: Path, damage: str) -> None:
+    Ledger(("p",), tmp_path).save()
+    state = json.loads((tmp_path / "filter.json").read_text())
+    del state[damage]
+    (tmp_path / "filter.json").write_text(json.dumps(state))
+    with pytest.raises(QueryError, match="is damaged"):
+        Ledger(("p",), tmp_path)
+
+
+@pytest.mark.parametrize("state", [5, ""])
+def test_a_state_that_is_no_folder_is_refused(state: Any) -> None:
+    with pytest.raises(QueryError, match="state is"):
+        open_ledger(("p",), state)
+
+
 def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     ledger = Ledger(("p",), folder)

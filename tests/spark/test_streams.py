@@ -196,3 +196,24 @@ def test_a_replayed_micro_batch_is_not_counted_twice(
     report = again.report()
     assert report.rows == rows.count()
     assert sum(p.dropped or 0 for p in report.predicates) == rows.count() - wanted.count()
+
+
+def test_a_sink_may_run_under_job_groups_of_its_own(spark: SparkSession, rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(even, "id"))
+
+    def sink(df: DataFrame, batch: int) -> None:
+        for group in ("one", "two"):
+            spark.sparkContext.setJobGroup(group, "of the user")
+            df.count()
+
+    source = rows.select("id")
+    source.sparkSession.sparkContext.setLocalProperty("sql.streaming.queryId", "q")
+    source.sparkSession.sparkContext.setLocalProperty("streaming.sql.batchId", "7")
+    try:
+        f.foreach_batch(sink)(source, 7)
+        assert f.report().rows == 2 * rows.count()
+        f.foreach_batch(sink)(source, 7)
+        assert f.report().rows == 2 * rows.count(), "the batch once more, after a restart"
+    finally:
+        for name in ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id", "spark.job.description"):
+            spark.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import anabranch
+from anabranch.cli.files import make_folder, make_room
 from anabranch.errors import MissingExtra, QueryError, suggest
 
 NOUNS = {"benches": "benches", "reproduce": "reproductions"}
@@ -63,7 +64,7 @@ def run(
         Path, typer.Option(metavar="DIR", help="State and answers; the same folder goes on where it stood.")
     ] = Path("anabranch-state"),
     batch: Annotated[bool, typer.Option("--batch", help="Read the inputs as they are, to their end.")] = False,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so long; on Ctrl-C if not given.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; on Ctrl-C if not given.")] = None,
 ) -> None:
     """Run continuous queries; a live table shows how far they are."""
     from rich.console import Console
@@ -109,10 +110,16 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the figures.")] = Path("reproduction"),
 ) -> None:
     """Re-create published figures; exit code 3 if a claim does not hold."""
-    _run_all("reproduce", name, lambda each, run: run(quick=quick, json_path=json, out=out / each), json)
+    _run_all("reproduce", name, lambda each, run: run(quick=quick, json_path=json, out=out / each), json, out)
 
 
-def _run_all(package: str, name: str | None, call: Callable[[str, Callable[..., int]], int], json: Path | None) -> None:
+def _run_all(
+    package: str,
+    name: str | None,
+    call: Callable[[str, Callable[..., int]], int],
+    json: Path | None,
+    out: Path | None = None,
+) -> None:
     names = _names(package)
     if name is not None and name not in names:
         raise QueryError(f"there is no {name!r} among the {NOUNS[package]}", hint=suggest(name, names, NOUNS[package]))
@@ -120,18 +127,12 @@ def _run_all(package: str, name: str | None, call: Callable[[str, Callable[..., 
     if json is not None and len(chosen) > 1:
         raise QueryError(f"one file cannot hold the figures of {len(chosen)} {NOUNS[package]}", hint="name one of them")
     if json is not None:
-        _make_room(json)
+        make_room(json)
+    if out is not None:
+        for each in chosen:
+            make_folder(out / each)
     codes = [call(each, _loaded(f"anabranch.{package}.{each}").main) for each in chosen]
     raise typer.Exit(max(codes, default=0))
-
-
-def _make_room(file: Path) -> None:
-    """Let a file that cannot be written be known before the work, not after it."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.open("a").close()
-    except OSError as error:
-        raise QueryError(f"{file} cannot be written: {error.strerror}", hint="choose another file") from None
 
 
 def _loaded(module: str) -> Any:

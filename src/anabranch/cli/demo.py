@@ -11,10 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import anabranch as ab
-from anabranch.cli import continuous, html, packets
+from anabranch.cli import continuous, files, html, packets
 from anabranch.cli.live import predicate_table, watch
 from anabranch.errors import InternalError
 from anabranch.model.prefixes import PrefixSet
@@ -115,7 +116,7 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
         Runs in this session; in one of its own, which is stopped at the end, if not given.
     """
     console = console or Console(highlight=False)
-    report.parent.mkdir(parents=True, exist_ok=True)
+    files.make_room(report)
     with _demo_session(session, console) as spark, TemporaryDirectory(prefix="anabranch-demo-") as folder:
         with console.status(f"writing {rows:,} packets"):
             hours = packets.write(Path(folder) / "packets", rows)
@@ -123,7 +124,7 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
         _conclude(compared, console)
         continuous.run(spark, hours, rows, Path(folder), console)
     report.write_text(html.page(compared), encoding="utf-8")
-    console.print(f"How the order moved: [bold]{report}[/]", soft_wrap=True)
+    console.print(f"How the order moved: [bold]{escape(str(report))}[/]", soft_wrap=True)
     return compared
 
 

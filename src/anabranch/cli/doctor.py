@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from anabranch.cli.files import nearest
 from anabranch.errors import AnabranchError
 
 OLDEST_PYTHON = (3, 11)
@@ -99,7 +100,9 @@ def _memory() -> Finding:
 
 
 def _disk(what: str, folder: Path) -> Finding:
-    existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    existing = nearest(folder)
+    if not existing.is_dir():
+        return Finding(f"disk for {what}", f"{existing} is no folder", "choose another folder")
     if not os.access(existing, os.W_OK):
         return Finding(f"disk for {what}", f"{existing.name or '/'} cannot be written", "choose another folder")
     free = shutil.disk_usage(existing).free / 2**30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from anabranch.errors import AnabranchError
@@ -19,6 +20,8 @@ def run() -> int:
             raise
         print(f"{missing.name} is needed for the command line: pip install 'anabranch[cli]'", file=sys.stderr)
         return FAILED
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: what a terminal cannot show is no failure
     try:
         app()
     except AnabranchError as error:

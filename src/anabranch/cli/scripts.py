@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from anabranch.cli import files
 from anabranch.cql import statements as cql
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
@@ -37,8 +38,10 @@ def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds:
     from anabranch.engine.engine import Engine
     from anabranch.spark.session import local_session
 
+    text = files.read(file)
+    files.make_folder(checkpoint)
     engine = Engine(local_session("anabranch-run"), checkpoint)
-    for said in engine.execute(_read(file), bounded=batch):
+    for said in engine.execute(text, bounded=batch):
         console.print(said, markup=False, highlight=False)
     if not engine.queries:
         raise QueryError(f"{file.name} has no query", hint="add one: Create Query name As Select ...")
@@ -67,7 +70,7 @@ def explain(file: Path, say: Callable[[str], None]) -> None:
 
     known: dict[str, dict[str, Any]] = {"stream": {}, "relation": {}, "query": {}, "view": {}}
     known["stream"][sysstream.NAME] = tuple(sysstream.SCHEMA.names)
-    for statement in cql.parse(_read(file)):
+    for statement in cql.parse(files.read(file)):
         told = _explained(statement, known)
         if told is not None:
             say(told)
@@ -114,12 +117,6 @@ def _columns(statement: cql.CreateStream | cql.CreateRelation) -> tuple[str, ...
         f"the columns of {statement.name!r} are not known before it is read",
         hint="write Explain into the file, and run it" if describes_itself else declared,
     )
-
-
-def _read(file: Path) -> str:
-    if not file.exists():
-        raise QueryError(f"there is no file {file}", hint="anabranch run queries.cql")
-    return file.read_text(encoding="utf-8")
 
 
 def _watch(

@@ -64,13 +64,15 @@ class Predicate:
 class NativePredicate(Predicate):
     """A Spark column expression, left to Catalyst; its kind is found by analysis unless it was declared.
 
-    So are `trivial` (it only compares), `has_python`, the `columns` that it reads, and its `sql` text.
+    So are `trivial` (it only compares), `has_python`, the `columns` that it reads, and its `sql` text; and `hidden`: it
+    reads something that the DataFrame has no longer, or never had as a column (an aggregate, a file's metadata).
     """
 
     column: Any = None
     declared: bool = False
     trivial: bool = False
     has_python: bool = False
+    hidden: bool = False
     columns: tuple[str, ...] = ()
     sql: str = ""
 
@@ -82,7 +84,7 @@ class NativePredicate(Predicate):
     @property
     def findings(self) -> tuple[str | bool, ...]:
         """What analysis found on one input; on another the same expression may be able to fail."""
-        return (self.kind, self.strict, self.trivial, self.has_python, *self.columns)
+        return (self.kind, self.strict, self.trivial, self.has_python, self.hidden, *self.columns)
 
 
 @dataclass(frozen=True)

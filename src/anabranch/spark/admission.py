@@ -5,7 +5,8 @@ Whatever does not fit is refused here, before any job, with a name and a hint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -69,6 +70,14 @@ def require_room_for_errors(df: DataFrame) -> None:
             f"the input has a column {taken[0]!r}, where rows that are set aside tell what failed",
             hint="rename or drop it before the filter",
         )
+
+
+def column_names(attributes: Any) -> tuple[str, ...]:
+    """The columns that were named, one or several."""
+    names = (attributes,) if isinstance(attributes, str) else attributes
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise QueryError(f"attributes is {attributes!r}", hint='give names of columns: attributes=["zone", "size"]')
+    return tuple(names)
 
 
 def column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:

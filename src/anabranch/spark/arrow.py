@@ -41,6 +41,7 @@ from anabranch.spark.delivery import Address
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
 from anabranch.spark.names import column, unused_name
+from anabranch.spark.plans import attribute
 from anabranch.spark.schemas import arrow_type
 
 REMEMBERED_FILTERS = 64
@@ -72,6 +73,7 @@ class FilterTask:
     plan_version: int = 0
     plan_reason: str = ""
     node: int = 0
+    run_of_batch: str = ""
     quarantine: bool = False
     seed: Seed | None = None
     ledger: Address | None = None
@@ -104,7 +106,7 @@ class FilterTask:
         self, context: TaskContext | None, pipeline: RoutedPipeline, tally: Tally, decisions: list[events.Event]
     ) -> TaskRecord:
         return TaskRecord(
-            key=_task_key(context, self.application, self.node),
+            key=self._key(context),
             part=self.part,
             tally=tally,
             attempt=context.taskAttemptId() if context else 0,
@@ -119,6 +121,16 @@ class FilterTask:
             sample=pipeline.take_sample(),
             trial=pipeline.on_trial,
         )
+
+    def _key(self, context: TaskContext | None) -> TaskKey:
+        """Which task this is: of a micro-batch, whichever run of it comes last counts."""
+        if context is None:
+            return TaskKey("", self.application, 0, 0, self.node)
+        query, batch = map(context.getLocalProperty, ("sql.streaming.queryId", "streaming.sql.batchId"))
+        job = f"{query}/{batch}" if query and batch else ""
+        # A streaming query sets its job group anew at each start; in a sink of its own, a user may set another one.
+        run = self.run_of_batch or (context.getLocalProperty("spark.jobGroup.id") if job else "")
+        return TaskKey(job, f"{self.application}/{run}", context.stageId(), context.partitionId(), self.node)
 
     def _pipeline(self, partition: int) -> tuple[RoutedPipeline, list[events.Event]]:
         known = _learned.get(self.identity)
@@ -166,7 +178,7 @@ class FilterTask:
             slices = {n: a.slice(at, size) for n, a in zip(self.columns, batch, strict=False)}
             columns = Columns(slices, converters, self.time_zone, length=size)
             before, reason = pipeline.policies(), pipeline.reason
-            attributes = {name: slices[name] for name in self.attributes}
+            attributes = {name: attribute(slices[name]) for name in self.attributes}
             outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
             if pipeline.reason != reason:
                 decisions.append(self._routes_changed(pipeline, partition))
@@ -247,15 +259,6 @@ def make_order(
         return SourceBasedOrder(filters, config=config, precedence=precedence, seed=seed)
     name = "auto" if policy in ROUTING else policy
     return make(name, filters, config=config, precedence=precedence, seed=seed)
-
-
-def _task_key(context: TaskContext | None, application: str, node: int) -> TaskKey:
-    if context is None:
-        return TaskKey("", application, 0, 0, node)
-    query, batch = context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("streaming.sql.batchId")
-    job = f"{query}/{batch}" if query and batch else ""
-    group = context.getLocalProperty("spark.jobGroup.id") if job else ""  # a streaming query sets it anew at each start
-    return TaskKey(job, f"{application}/{group}", context.stageId(), context.partitionId(), node)
 
 
 def apply(df: DataFrame, task: FilterTask, *, quarantined: bool = False) -> DataFrame:

@@ -32,6 +32,7 @@ from anabranch.model.arrays import BoolMatrix, Floats, Mask
 from anabranch.model.predicates import Kind, NativePredicate
 from anabranch.spark.attempts import attempt
 from anabranch.spark.names import column
+from anabranch.spark.plans import attribute
 
 PILOT_ROWS = 500
 TIMED_ROWS = 500
@@ -70,9 +71,13 @@ def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
     """Analyze a native predicate against a DataFrame; wrong names and types get our own errors."""
     try:
         with attempt():
-            condition = df.where(predicate.column)._jdf.queryExecution().analyzed().condition()
+            plan = df.where(predicate.column)._jdf.queryExecution().analyzed()
     except AnalysisException as error:
         raise _explained(error, predicate, df) from None
+    hidden = False
+    while plan.nodeName() != "Filter":  # Spark fetches what the DataFrame lacks, and takes it away again above
+        plan, hidden = plan.children().head(), True
+    condition = plan.condition()
     nodes = json.loads(condition.toJSON())
     names = {node["class"].rsplit(".", 1)[-1] for node in nodes}
     kind = predicate.kind if predicate.declared else _kind(df.sparkSession, condition, nodes)
@@ -82,6 +87,7 @@ def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
         strict=predicate.strict or kind == "fallible",
         trivial=names <= TRIVIAL,
         has_python=any("PythonUDF" in name for name in names),
+        hidden=hidden,
         columns=tuple(dict.fromkeys(n["name"] for n in nodes if n["class"].endswith(".AttributeReference"))),
         sql=condition.sql(),
     )
@@ -115,6 +121,8 @@ def pilot(df: DataFrame, predicates: Sequence[NativePredicate], attributes: Sequ
         return "all native predicates are trivial comparisons: nothing to gain"
     if any(p.has_python for p in predicates):
         return "a column expression holds a Python UDF: wrap the function in ab.predicate to have it ordered"
+    if any(p.hidden for p in predicates):
+        return "a native predicate reads what the DataFrame has no longer"
     wide = _wide_parts(df)
     if wide:
         return f"a sample would have to compute the input's {wide} first"
@@ -142,7 +150,7 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: S
         return "the predicates are bound to their DataFrame and cannot be tried on a sample"
     rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(guarded(predicates, terms)))).collect()
     drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
-    found = {name: sample.column(name).combine_chunks() for name in attributes}
+    found = {name: attribute(sample.column(name).combine_chunks()) for name in attributes}
     reached = ~np.logical_or.accumulate(drops, axis=1)
     alone = {i: reached[:, i - 1] for i in range(len(terms)) if _has_guards(predicates, i)}
     return Pilot(drops, _costs(local, sample, terms, alone), found)
@@ -245,15 +253,16 @@ def _node_cannot_fail(nodes: Sequence[dict[str, Any]], i: int, ansi: bool) -> bo
     child = nodes[i + 1] if i + 1 < len(nodes) else {}
     if name == "Cast":
         source, target = child.get("dataType"), nodes[i].get("dataType")
-        return target in ("string", "binary") or _widens(source, target)
+        rounded = str(source).startswith("decimal") and target in ("double", "float")
+        return target in ("string", "binary") or rounded or _widens(source, target)
     if name in BY_PATTERN:
         return _written(name, nodes, i)
-    if nodes[i].get("failOnError") is False:
-        return True
-    if name in FIRST_PART and child.get("class", "").endswith(".StringSplit"):
-        return str(nodes[_skip(nodes, i + 1)].get("value")) == FIRST_PART[name]  # a text has at least one
+    if child.get("class", "").endswith(".StringSplit") and _literal(nodes, i) == FIRST_PART.get(name, ""):
+        return True  # a text has at least one part
     if name in DIVISIONS:
-        return _nonzero_literal(nodes, i)
+        return _divides_safely(name, nodes, i)
+    if nodes[i].get("failOnError") is False:
+        return name != "ElementAt" or _literal(nodes, i) not in (None, "0")  # there is no element 0, in any mode
     return name in ARITHMETIC and child.get("dataType") in ("double", "float")
 
 
@@ -277,12 +286,21 @@ def _groups(pattern: str) -> int:
         return 0
 
 
-def _nonzero_literal(nodes: Sequence[dict[str, Any]], i: int) -> bool:
-    """Whether the right operand is a literal other than zero (maybe under a cast)."""
+def _divides_safely(name: str, nodes: Sequence[dict[str, Any]], i: int) -> bool:
+    """Whether the divisor is a number other than zero, and the quotient is as large as the dividend at most."""
+    divisor, decimal = _literal(nodes, i), str(nodes[i + 1].get("dataType")).startswith("decimal")
+    if divisor is None or decimal or (name == "IntegralDivide" and divisor == "-1"):
+        return False
+    return float(divisor) != 0
+
+
+def _literal(nodes: Sequence[dict[str, Any]], i: int) -> str | None:
+    """The right operand, if it is a literal (maybe under a cast)."""
     at = _skip(nodes, i + 1)
     while at < len(nodes) and nodes[at]["class"].endswith(".Cast"):
         at += 1
-    return nodes[at]["class"].endswith(".Literal") and str(nodes[at].get("value")) not in ("0", "0.0", "None")
+    found = nodes[at].get("value") if nodes[at]["class"].endswith(".Literal") else None
+    return None if found is None else str(found)
 
 
 def _skip(nodes: Sequence[dict[str, Any]], i: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,7 +34,10 @@ class _Recipients(WeakValueDictionary[str, Recipient]):
         for identity, message in messages:
             recipient = self.get(identity)
             if recipient is not None:
-                recipient.enter([message])
+                try:
+                    recipient.enter([message])
+                except Exception as error:  # it would end Spark's thread, and with it all accumulators of the program
+                    warnings.warn(f"what a task told is lost: {error!r}", stacklevel=2)
 
 
 class _Delivering(AccumulatorParam[Any]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -37,6 +38,7 @@ from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import arrow, catalyst, pilot, plans
 from anabranch.spark.admission import (
+    column_names,
     column_type,
     data_type,
     input_types,
@@ -116,8 +118,7 @@ class Filter:
         self.policy = "fixed" if pinned else policy
         self.config = config or OrderingConfig.for_policy(self.policy)
         self.strict, self.on_error = strict, on_error
-        names = (attributes,) if isinstance(attributes, str) else attributes
-        self.attributes = None if names is None else tuple(names)
+        self.attributes = None if attributes is None else column_names(attributes)
         self._identity = arrow.new_identity()
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._address: Address | None = None
@@ -126,7 +127,7 @@ class Filter:
         self._native: dict[Part, NativeOrder] = {}
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
         self._applied: DataFrame | None = None
-        self._loaded = False
+        self._loaded: dict[Part, list[tuple[str, ...]]] = {}
         for p in self.predicates:
             require_picklable(p)
 
@@ -199,6 +200,8 @@ class Filter:
         """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
         require_classic(df)
         judged = self._judged(df)
+        if not self._ledger.parts():
+            self._ledger.keep_parts(tuple(stage.members for stage in stages(judged, strict=self.strict)))
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
         for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
             lines.append(f"{number}. {stage.executor}: {self._what(stage, df)}")
@@ -217,7 +220,7 @@ class Filter:
         self._identity = arrow.new_identity()  # workers go on with what they learned themselves, under the old one
         self._native.clear()
         self._tuners.clear()  # they add to the log of plans that was there before
-        self._loaded = True
+        self._loaded = {part: plan.tests() for part, plan in self._ledger.plans().items()}
         return self
 
     def _what(self, stage: Stage, df: DataFrame) -> str:
@@ -255,7 +258,7 @@ class Filter:
         self, df: DataFrame, *, counted: bool, last: int | None = None, batch_id: int | None = None
     ) -> DataFrame:
         """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
-        out, judged = df, self._judged(df)
+        out, judged, run = df, self._judged(df), uuid.uuid4().hex
         cut = stages(judged, strict=self.strict)
         self._ledger.keep_parts(tuple(stage.members for stage in cut))
         for at, stage in enumerate(cut):
@@ -264,6 +267,8 @@ class Filter:
                 out = self._native_order(df, stage, members, again=batch_id is None).apply(out, batch_id)
                 continue
             task = self._task(out, stage, counted)
+            if batch_id is not None:
+                task = replace(task, run_of_batch=run)
             if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
                 task = self._with_pilot(out, task)  # behind other Python predicates it would have to run those
             if at == last:
@@ -341,7 +346,9 @@ class Filter:
         """The routes that tasks found, or that tuning has made of them since; those of another input do not count."""
         if not kinds:
             return None
-        misfit = self._ledger.misfit(part, kinds) if self._loaded else None
+        held = self._ledger.plans().get(part)
+        saved = held is not None and held.tests() == self._loaded.get(part)
+        misfit = self._ledger.misfit(part, kinds) if saved else None
         if misfit is not None:
             found = dict(kinds).get(misfit[0], "not among the attributes")
             raise QueryError(

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch import events
+from anabranch.errors import QueryError
 from anabranch.mesh.plan_search import JudgedSample
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.ordering.base import Seed
@@ -143,7 +144,7 @@ class Ledger:
         self._nodes = count()
         self._path = None if state is None else Path(state).resolve() / STATE_FILE
         self._stamp: state_file.Stamp | None = None
-        self._told = False
+        self._told = self._shared = False
         if self._path is not None:
             state_file.require_folder(self._path.parent)
             self._load(self._path)
@@ -276,12 +277,15 @@ class Ledger:
                 "names": self._names,
                 **self._learned_json(),
             }
-        state_file.write(path, learned)
+        try:
+            state_file.write(path, learned)
+        except OSError as error:
+            raise QueryError(f"{path} cannot be written: {error.strerror}", hint="choose another path") from error
 
     def load_learned(self, path: Path) -> None:
         """Take in what `save_learned` wrote."""
         saved = state_file.read(path, SAVED_VERSION, self._names, "what a filter has learned")
-        with self._lock:
+        with self._lock, state_file.whole(path):
             self._take_learned(saved)
             self._tuned.clear()
             self._trials.clear()
@@ -293,6 +297,7 @@ class Ledger:
             path, told = self._path, self._told
             if path is None:
                 return
+            self._warn_of_others(path)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 state_file.write(path, self._state_json())
@@ -309,6 +314,17 @@ class Ledger:
                 "writing is tried again every second",
                 stacklevel=2,
             )
+
+    def _warn_of_others(self, path: Path) -> None:
+        found = state_file.stamp(path)
+        if self._shared or found is None or found == self._stamp:
+            return
+        self._shared = True
+        warnings.warn(
+            f"Another program has written to the state folder {path.parent}: each replaces what the other has counted; "
+            "give each a folder of its own",
+            stacklevel=3,
+        )
 
     def serves(self, names: tuple[str, ...]) -> bool:
         """Whether another filter can go on with it: the same predicates, and a file that nobody else has touched."""
@@ -369,10 +385,12 @@ class Ledger:
 
     def _take_learned(self, data: dict[str, Any]) -> None:
         self._parts = tuple(map(tuple, data["parts"]))
-        self._learned = {tuple(part): seed_from_json(s) for part, s in data["learned"]}
-        self._natives = {tuple(part): native_from_json(state) for part, state in data["natives"]}
-        self._plans = {tuple(part): (_kinds(kinds), plan_from_json(plan)) for part, kinds, plan in data["plans"]}
-        self._logs = {(tuple(part), _kinds(kinds)): log_from_json(log) for part, kinds, log in data["log"]}
+        self._learned = {tuple(part): seed_from_json(s, len(part)) for part, s in data["learned"]}
+        self._natives = {tuple(part): native_from_json(state, len(part)) for part, state in data["natives"]}
+        self._plans = {
+            tuple(part): (_kinds(kinds), plan_from_json(plan, len(part))) for part, kinds, plan in data["plans"]
+        }
+        self._logs = {(tuple(part), _kinds(kinds)): log_from_json(log, len(part)) for part, kinds, log in data["log"]}
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -399,10 +417,11 @@ class Ledger:
         if self._stamp is None:
             return
         state = state_file.read(path, STATE_VERSION, self._names, "the state of a filter")
-        self._folded = {tuple(part): _entry(e) for part, e in state["folded"]}
-        self._recent = {(tuple(part), TaskKey(**key)): _entry(e) for part, key, e in state["recent"]}
-        self._take_learned(state)
-        self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
+        with state_file.whole(path):
+            self._folded = {tuple(part): _entry(e) for part, e in state["folded"]}
+            self._recent = {(tuple(part), TaskKey(**key)): _entry(e) for part, key, e in state["recent"]}
+            self._take_learned(state)
+            self._events.extend(getattr(events, kind)(**_tuples(e)) for kind, e in state["events"])
 
 
 _opened: dict[Path, Ledger] = {}  # for good: a DataFrame may be run long after its filter is forgotten
@@ -416,7 +435,7 @@ def open_ledger(names: tuple[str, ...], state: str | os.PathLike[str] | None = N
     """
     if state is None:
         return Ledger(names)
-    folder = Path(state).resolve()
+    folder = state_file.folder(state)
     with _opening:
         known = _opened.get(folder)
         if known is not None and known.serves(names):

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
+from typing import Any
 
 import numpy as np
+from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
@@ -38,6 +42,7 @@ PROFILED_ROWS_PER_BATCH = 500
 PARTITION_BITS = 33  # of Spark's row numbers: the place of a row in its partition
 FIRST_SHARE = 0.01
 BATCH_MEMORY = 0.5
+MOST_PENDING = 16
 PILOTS_SHARE = 0.005
 USUAL_PILOT_SECONDS = 0.5
 
@@ -75,7 +80,8 @@ class NativeOrder:
         self._config = config
         self._costs = np.full(len(predicates), np.nan)
         self._dropped = np.zeros(len(predicates), dtype=np.int64)
-        self._pending: Observation | None = None
+        self._pending: deque[Observation] = deque(maxlen=MOST_PENDING)
+        self._lock = threading.RLock()  # streams and threads may share a filter
         self._piloted = False
         self._rests_until = 0.0
         self._batch_rows = 0.0
@@ -91,11 +97,15 @@ class NativeOrder:
         """Names of the predicates in the current order."""
         return tuple(self.predicates[i].name for i in self.order)
 
-    def decide(self, df: DataFrame, *, again: bool) -> Iterator[Event]:
+    def decide(self, df: DataFrame, *, again: bool) -> list[Event]:
         """Choose an order by a pilot sample, where that pays; until there was one, every input is a new chance.
 
         Later inputs may have other data: with `again`, another pilot is made after a rest.
         """
+        with self._lock:
+            return list(self._decisions(df, again))
+
+    def _decisions(self, df: DataFrame, again: bool) -> Iterator[Event]:
         if self._piloted and not (again and time.monotonic() >= self._rests_until):
             return
         if self._policy.name == "fixed":
@@ -133,12 +143,15 @@ class NativeOrder:
         """The routes; none where there is one order."""
         return self._routes.plan
 
-    def learn(self) -> Iterator[Event]:
-        """Take in the profile of the last micro-batch, once Spark has told that its pass is finished."""
-        if self._pending is None or not self._pending._jo.future().isCompleted():  # type: ignore[union-attr]
-            return
-        seen = self._pending.get
-        self._pending = None
+    def learn(self) -> list[Event]:
+        """Take in the profiles of micro-batches, once Spark has told that their passes are finished."""
+        with self._lock:
+            finished = [each for each in self._pending if each._jo.future().isCompleted()]  # type: ignore[union-attr]
+            for each in finished:
+                self._pending.remove(each)
+            return [event for each in finished if (seen := _told(each)) for event in self._learned(seen)]
+
+    def _learned(self, seen: Mapping[str, Any]) -> Iterator[Event]:
         rows = json.loads(seen["profiles"])
         self._batch_rows = max(float(seen["rows"]), BATCH_MEMORY * self._batch_rows)
         width = len(self.predicates)
@@ -158,24 +171,26 @@ class NativeOrder:
 
     def state(self) -> NativeState:
         """What is known, for the report and for the next run."""
-        return NativeState(
-            fit=self.fit,
-            seed=Seed(self.order, self._policy.profiles(), self._costs),
-            piloted=self._piloted,
-            why=self.why,
-            sample_rows=self.sample_rows,
-            dropped=tuple(self._dropped.tolist()),
-            plan=self.plan,
-            shares=self._routes.shares,
-        )
+        with self._lock:
+            return NativeState(
+                fit=self.fit,
+                seed=Seed(self.order, self._policy.profiles(), self._costs),
+                piloted=self._piloted,
+                why=self.why,
+                sample_rows=self.sample_rows,
+                dropped=tuple(self._dropped.tolist()),
+                plan=self.plan,
+                shares=self._routes.shares,
+            )
 
     def resume(self, state: NativeState) -> None:
         """Go on with what an earlier run has learned on such an input."""
-        self._use(state.seed)
-        self._costs, self._piloted, self.why = state.seed.costs, state.piloted, state.why
-        self.sample_rows, self._dropped = state.sample_rows, np.array(state.dropped, dtype=np.int64)
-        self._routes.resume(state.plan, state.shares)
-        self._rest(USUAL_PILOT_SECONDS)
+        with self._lock:
+            self._use(state.seed)
+            self._costs, self._piloted, self.why = state.seed.costs, state.piloted, state.why
+            self.sample_rows, self._dropped = state.sample_rows, np.array(state.dropped, dtype=np.int64)
+            self._routes.resume(state.plan, state.shares)
+            self._rest(USUAL_PILOT_SECONDS)
 
     def _pilot(self, df: DataFrame) -> catalyst.Pilot | str:
         if df.isStreaming:
@@ -192,7 +207,7 @@ class NativeOrder:
 
     def _adaptive(self) -> bool:
         ordered = self._policy.name != "fixed" and len(self.predicates) > 1
-        return ordered and not any(p.has_python for p in self.predicates)
+        return ordered and not any(p.has_python or p.hidden for p in self.predicates)
 
     def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
         """The batch, with a profile of some of its rows on the way to the driver once it has been read.
@@ -209,11 +224,13 @@ class NativeOrder:
             *(column(df, name).alias(f"a{i}") for i, name in enumerate(self.attributes)),
         )
         profile = unused_name(df, "__anabranch")
-        self._pending = Observation()
+        observation = Observation()
         # As text: Spark 4.0 hands a list over as an object of Java.
         profiles = F.to_json(F.collect_list(profile)).alias("profiles")
         tried = df.withColumn(profile, F.when(drawn, bits))
-        return tried.observe(self._pending, F.count(F.lit(1)).alias("rows"), profiles).drop(profile)
+        watched = tried.observe(observation, F.count(F.lit(1)).alias("rows"), profiles).drop(profile)
+        self._pending.append(observation)
+        return watched
 
     def _passed(self, i: int, term: Column) -> Column:
         """Whether a row passes; a volatile predicate must not be called for profiling alone, and is taken to pass."""
@@ -253,6 +270,14 @@ class NativeOrder:
     def _count(self, drops: BoolMatrix) -> None:
         self.sample_rows += len(drops)
         self._dropped += drops.sum(axis=0)
+
+
+def _told(observation: Observation) -> dict[str, Any]:
+    """What was observed; nothing where Spark has seen that no row is wanted, and made no pass at all."""
+    try:
+        return observation.get
+    except Py4JError:
+        return {}
 
 
 def fit_of(predicates: Sequence[NativePredicate], attributes: Mapping[str, DataType]) -> Fit:

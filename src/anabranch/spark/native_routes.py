@@ -81,7 +81,7 @@ class NativeRoutes:
 
     def resume(self, plan: RoutePlan | None, shares: tuple[int, ...]) -> None:
         """Go on with routes that an earlier run has found for the same predicates."""
-        if plan is not None and self.possible:
+        if plan is not None and self.possible and all(sorted(order) == self._costly for order in plan.orders):
             orders = tuple(tuple(self._costly.index(i) for i in order) for order in plan.orders)
             self._plan, self.shares = replace(plan, orders=orders), shares
 

@@ -15,6 +15,7 @@ from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.spark.arrow import FilterTask
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.names import column
+from anabranch.spark.plans import attribute
 
 PILOT_ROWS = 400
 FEW_ROWS = 8
@@ -42,7 +43,7 @@ def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:
     width = len(task.evaluators)
     drops = np.array(table["drops"].to_pylist(), dtype=np.bool_).reshape(table.num_rows, width)
     costs = np.array(table["costs"].to_pylist(), dtype=float).reshape(table.num_rows, width)
-    found = {name: table[f"c{task.columns.index(name)}"].combine_chunks() for name in task.attributes}
+    found = {name: attribute(table[f"c{task.columns.index(name)}"].combine_chunks()) for name in task.attributes}
     mean: Floats = costs.mean(axis=0) if len(costs) else np.full(width, np.nan)
     return JudgedSample(found, drops, mean)
 

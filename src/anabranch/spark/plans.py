@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     BooleanType,
@@ -17,6 +18,16 @@ from pyspark.sql.types import (
 
 MOST_ATTRIBUTES = 12
 SIMPLE = (BooleanType, NumericType, StringType, DateType, TimestampType, TimestampNTZType)
+
+
+def attribute(array: pa.Array) -> pa.Array:
+    """A column as routes look at it: an instant is the same whatever the session's time zone is.
+
+    >>> attribute(pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))).type
+    TimestampType(timestamp[us, tz=UTC])
+    """
+    zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
+    return array.cast(pa.timestamp(array.type.unit, tz="UTC")) if zoned else array
 
 
 def attributes_of(df: DataFrame, read: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, *
         policy=policy,
         order=tuple(predicates[i].name for i in order),
         predicates=tuple(lines[i] for i in range(len(predicates))),
-        rows=max((t.rows for t in totals.values()), default=0),
+        rows=_rows(totals),
         evaluations=sum(int(t.calls.sum()) for t in totals.values()),
         evaluations_written=_written(policy, totals, written, with_costs=False),
         seconds=spent,
@@ -45,6 +45,20 @@ def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, *
         events=ledger.events(),
         routes=_routes(predicates, order, ledger),
     )
+
+
+def _rows(totals: Mapping[Part, Tally]) -> int:
+    """Rows that reached Python predicates: those of the first stage, of every way that inputs were cut into stages."""
+    cuts: list[list[Part]] = []
+    rows = 0
+    for part in sorted(totals, key=lambda part: -totals[part].rows):
+        cut = next((cut for cut in cuts if all(set(part).isdisjoint(other) for other in cut)), None)
+        if cut is None:
+            cuts.append([part])
+            rows += totals[part].rows
+        else:
+            cut.append(part)
+    return rows
 
 
 def _routes(predicates: Sequence[Predicate], order: Sequence[int], ledger: Ledger) -> list[RouteReport]:

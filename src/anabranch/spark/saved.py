@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.arrays import BoolMatrix
+from anabranch.model.arrays import BoolMatrix, Order
 from anabranch.ordering.base import Seed
 from anabranch.routing.cells import Cells
 from anabranch.routing.plan_log import LoggedPlan, PlanLog
@@ -71,12 +72,12 @@ def native_to_json(state: NativeState) -> dict[str, Any]:
     return vars(state) | {"seed": seed_to_json(state.seed), "plan": plan}
 
 
-def native_from_json(data: dict[str, Any]) -> NativeState:
-    """The native order."""
+def native_from_json(data: dict[str, Any], filters: int) -> NativeState:
+    """The native order of so many predicates."""
     findings, kinds = data["fit"]
     read = {
         "fit": (tuple(map(tuple, findings)), tuple(map(tuple, kinds))),
-        "seed": seed_from_json(data["seed"]),
+        "seed": seed_from_json(data["seed"], filters),
         "dropped": tuple(data["dropped"]),
         "plan": None if data["plan"] is None else plan_from_json(data["plan"]),
         "shares": tuple(data["shares"]),
@@ -90,11 +91,27 @@ def seed_to_json(seed: Seed) -> dict[str, Any]:
     return {"order": seed.order, "drops": bits, "costs": [None if np.isnan(c) else c for c in seed.costs]}
 
 
-def seed_from_json(data: dict[str, Any]) -> Seed:
-    """The seed."""
+def seed_from_json(data: dict[str, Any], filters: int) -> Seed:
+    """The seed of so many filters.
+
+    >>> seed_from_json({"order": [1], "drops": [], "costs": [1e-6, None]}, filters=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: an order of 2 filters has each of them once, unlike (1,)
+    """
     costs = np.array([np.nan if c is None else c for c in data["costs"]], dtype=float)
     drops: BoolMatrix = np.array([[b == "1" for b in row] for row in data["drops"]], dtype=np.bool_)
-    return Seed(tuple(data["order"]), drops.reshape(-1, len(costs)), costs)
+    if len(costs) != filters:
+        raise ValueError(f"{filters} filters have as many costs, not {len(costs)}")
+    return Seed(_order(data["order"], filters), drops.reshape(-1, filters), costs)
+
+
+def _order(places: Iterable[int], filters: int) -> Order:
+    """A filter that is missing in an order would let all rows pass."""
+    order = tuple(places)
+    if sorted(order) != list(range(filters)):
+        raise ValueError(f"an order of {filters} filters has each of them once, unlike {order}")
+    return order
 
 
 def plan_to_json(plan: RoutePlan) -> dict[str, Any]:
@@ -110,10 +127,12 @@ def plan_to_json(plan: RoutePlan) -> dict[str, Any]:
     }
 
 
-def plan_from_json(data: dict[str, Any]) -> RoutePlan:
-    """The routes."""
+def plan_from_json(data: dict[str, Any], filters: int | None = None) -> RoutePlan:
+    """The routes of so many filters; those of native predicates have orders of some of them only."""
     classifier: Classifier = CLASSIFIERS[data["kind"]].from_dict(data["classifier"])
-    orders = tuple(tuple(order) for order in data["orders"])
+    orders = tuple(tuple(order) if filters is None else _order(order, filters) for order in data["orders"])
+    if len(orders) < classifier.routes:
+        raise ValueError(f"{classifier.routes} routes have as many orders, not {len(orders)}")
     return RoutePlan(classifier, orders, data["origin"], data["promised_saving"])
 
 
@@ -125,8 +144,11 @@ def log_to_json(log: PlanLog) -> list[dict[str, Any]]:
     ]
 
 
-def log_from_json(data: list[dict[str, Any]]) -> PlanLog:
-    """The log."""
+def log_from_json(data: list[dict[str, Any]], filters: int) -> PlanLog:
+    """The log of plans for so many filters."""
     return PlanLog(
-        tuple(LoggedPlan(e["time"], np.array(e["rows"]), np.array(e["rates"]), plan_from_json(e["plan"])) for e in data)
+        tuple(
+            LoggedPlan(e["time"], np.array(e["rows"]), np.array(e["rates"]), plan_from_json(e["plan"], filters))
+            for e in data
+        )
     )

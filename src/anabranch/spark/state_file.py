@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -107,6 +108,15 @@ def read(path: Path, version: int, names: tuple[str, ...], what: str) -> dict[st
     return data
 
 
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Whatever is missing or wrong within a file that was read is the fault of the file."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise QueryError(f"{path} is damaged: {error!r}", hint="delete it to start anew") from error
+
+
 def stamp(path: Path) -> Stamp | None:
     """The stamp of a file; none where there is no file."""
     try:
@@ -114,6 +124,13 @@ def stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino
+
+
+def folder(state: Any) -> Path:
+    """The folder that a user means."""
+    if not isinstance(state, (str, os.PathLike)) or not str(state):
+        raise QueryError(f"state is {state!r}", hint='give a folder: state="counts/of/this/filter"')
+    return Path(state).resolve()
 
 
 def require_folder(path: Path) -> None:
