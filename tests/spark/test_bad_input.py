@@ -21,7 +21,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 import anabranch as ab
 from anabranch.errors import QueryError, ResourceError, UnknownColumn
-from anabranch.spark import lookup as lookups
+from anabranch.spark import lookup_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -285,12 +285,12 @@ def test_what_cannot_be_sent_to_the_workers_is_refused(spark: SparkSession, rows
 def test_tables_that_are_too_big_are_refused(
     spark: SparkSession, rows: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "LARGEST_TABLE_ROWS", 100)
+    monkeypatch.setattr(lookup_table, "LARGEST_TABLE_ROWS", 100)
     for table in (range(101), pd.Series(range(101)), spark.range(101)):
         with pytest.raises(ResourceError, match=r"the table of 'lookup\(a\)' is too big to ship to the workers"):
             ab.where(rows, ab.lookup("a", table))
     assert ab.where(rows, ab.lookup("a", spark.range(100))).count() == rows.where("a is not null").count()
-    monkeypatch.setattr(lookups, "LARGEST_TABLE_BYTES", 100)
+    monkeypatch.setattr(lookup_table, "LARGEST_TABLE_BYTES", 100)
     with pytest.raises(ResourceError, match=r"hint: the limits are 100 values and 0 MiB; join larger tables"):
         ab.where(rows, ab.lookup("a", range(50)))
 
@@ -300,7 +300,7 @@ def test_long_texts_do_not_reach_the_driver_before_they_are_refused(
 ) -> None:
     texts = spark.range(50).select(F.repeat(F.col("id").cast("string"), 500).alias("the.text"))
     assert ab.where(rows, ab.lookup("text", texts, negate=True)).count() == rows.where("text is not null").count()
-    monkeypatch.setattr(lookups, "LARGEST_TABLE_BYTES", 40_000)
+    monkeypatch.setattr(lookup_table, "LARGEST_TABLE_BYTES", 40_000)
     monkeypatch.setattr(type(texts), "toArrow", lambda df: pytest.fail("values were collected"))
     for table in (texts, texts.select(F.col("`the.text`").cast("binary"))):
         with pytest.raises(ResourceError, match=r"too big to ship to the workers: 50 values, 0 MB"):

@@ -50,7 +50,8 @@ from anabranch.spark.admission import (
 from anabranch.spark.delivery import Address, address_of
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Kinds, Part, open_ledger
-from anabranch.spark.lookup import collect_values, member_test
+from anabranch.spark.lookup import member_test
+from anabranch.spark.lookup_table import collect_values
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
 from anabranch.spark.tuner import Tuner

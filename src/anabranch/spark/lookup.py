@@ -1,24 +1,28 @@
-"""Look-up tables for workers: collected once, bounded in size, probed as whole Arrow columns."""
+"""Look-ups in workers: whole Arrow columns, probed at once.
+
+A value is in a table where Spark's `isin` or left semi join says so: both sides are compared in Spark's common type.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType
+from pyspark import SparkContext
 
-from anabranch.errors import DataError, QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.errors import DataError, QueryError
 from anabranch.model.attributes import python_values
 from anabranch.model.floats import canonical
 from anabranch.model.predicates import LookupPredicate
 from anabranch.model.prefixes import PrefixSet
-from anabranch.spark.names import quoted
 
-LARGEST_TABLE_ROWS = 5_000_000
-LARGEST_TABLE_BYTES = 256 * 1024 * 1024
 REHASHED_VALUES = 1000
+MOST_DIGITS = 38
+"""Of a decimal in Spark."""
+
+LOCAL_TIME, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
 class Member:
@@ -38,77 +42,142 @@ class Member:
         """Probe a column."""
         if pa.types.is_null(column.type):
             return column.cast(pa.bool_())
-        if self._table is None or self._table.values.type != column.type:
-            self._table = _Table(_fitting(self.name, self.values, column.type, self.time_zone))
+        if self._table is None or self._table.asked != column.type:
+            self._table = _Table(self.values, column.type, self.name, self.time_zone)
         found = self._table.holds(column)
         return pc.if_else(column.is_valid(), pc.invert(found) if self.negate else found, pa.scalar(None, pa.bool_()))
 
 
 class _Table:
-    """A set of values of a column's type."""
+    """A set of values that columns of one type are looked up in; both are compared in their common type."""
 
-    def __init__(self, values: pa.Array) -> None:
-        self.values = canonical(values)
+    def __init__(self, values: pa.Array, asked: pa.DataType, name: str, time_zone: str) -> None:
+        self.asked, self._time_zone = asked, time_zone
+        self._compared = _common_type(name, values.type, asked)
+        if pa.types.is_integer(asked) and not pa.types.is_floating(self._compared):
+            values, self._compared = held(_converted(values, self._compared, time_zone), asked), asked
+        self._values = self._comparable(values)
         # Arrow hashes the set anew at every call, which a large one makes slower than a Python set.
-        known = python_values(self.values) if len(values) > REHASHED_VALUES else None
+        known = python_values(self._values) if len(values) > REHASHED_VALUES else None
         self._hashed = None if known is None else frozenset(known)
 
     def holds(self, column: pa.Array) -> pa.Array:
-        column = canonical(column)
+        column = self._comparable(column)
         asked = None if self._hashed is None else python_values(column)
         if self._hashed is None or asked is None:
-            return pc.is_in(column, value_set=self.values, skip_nulls=True)
+            return pc.is_in(column, value_set=self._values, skip_nulls=True)
         found = pa.array([value in self._hashed for value in asked], type=pa.bool_())
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(self.values)).as_py():
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(self._values)).as_py():
             found = pc.or_kleene(found, pc.is_nan(column))
         return found
 
+    def _comparable(self, values: pa.Array) -> pa.Array:
+        values = _converted(canonical(values), self._compared, self._time_zone)
+        # As numbers, times of any year can be hashed, and fast.
+        return values.view(f"int{values.type.bit_width}") if pa.types.is_temporal(values.type) else values
 
-def _fitting(name: str, values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
-    """The values in a column's type, without those that no value of that type equals."""
-    if values.type == kind or pa.types.is_null(values.type):
-        return values.cast(kind)
-    if _family(values.type) != _family(kind):
+
+def _common_type(name: str, values: pa.DataType, asked: pa.DataType) -> pa.DataType:
+    """The type in which Spark compares values of two types."""
+    if pa.types.is_null(values):
+        return asked
+    kind = family(asked)
+    if family(values) != kind:
         raise DataError(
-            f"{name!r} looks up values of type {kind} among values of type {values.type}",
+            f"{name!r} looks up values of type {asked} among values of type {values}",
             hint="bring both to one type: cast the column, or convert the values",
         )
-    if _family(kind) == "time":
-        values = _times(values, kind, time_zone)
-    try:
-        cast = values.cast(kind)
-        return cast.filter(pc.equal(cast.cast(values.type), values))
-    except pa.ArrowInvalid:
-        return pa.array([v for v in values.to_pylist() if _equals_one_of(v, kind)], type=kind)
+    if kind == "number":
+        return _common_number(values, asked)
+    if kind == "time":
+        return _common_time(values, asked)
+    return asked
 
 
-def _times(values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
-    """Times that can be compared with a column's: local ones and dates are of the session's zone, as in Spark."""
-    values = values.cast(pa.timestamp("us")) if pa.types.is_date(values.type) else values
-    here, instants = getattr(kind, "tz", None), values.type.tz
-    if here and not instants:
-        return pc.assume_timezone(values, time_zone, ambiguous="earliest", nonexistent="earliest")
-    if instants and not here:
-        return pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, time_zone)))
-    return values
+def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The one that holds both; a double where one is a float and the other is not, as in ANSI mode.
+
+    >>> _common_number(pa.int64(), pa.decimal128(10, 2))
+    Decimal128Type(decimal128(22, 2))
+    """
+    if one == other:
+        return one
+    if pa.types.is_floating(one) or pa.types.is_floating(other):
+        return pa.float64()
+    if pa.types.is_integer(one) and pa.types.is_integer(other):
+        return max(one, other, key=lambda kind: kind.bit_width)
+    digits = [_digits(kind) for kind in (one, other)]
+    before_point = max(before for before, _ in digits)
+    after_point = min(max(after for _, after in digits), MOST_DIGITS - before_point)
+    return pa.decimal128(before_point + after_point, after_point)
 
 
-def _equals_one_of(value: Any, kind: pa.DataType) -> bool:
-    try:
-        return bool(pa.scalar(value, type=kind).as_py() == value)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return False
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    """How many digits a number has before and after its point."""
+    if pa.types.is_integer(kind):
+        return {8: 3, 16: 5, 32: 10, 64: 20}[kind.bit_width], 0
+    return kind.precision - kind.scale, kind.scale
 
 
-def _family(kind: pa.DataType) -> str:
+def _common_time(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if any(getattr(kind, "tz", None) for kind in (one, other)):
+        return INSTANT
+    return LOCAL_TIME if pa.types.is_timestamp(one) or pa.types.is_timestamp(other) else pa.date32()
+
+
+def _converted(values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
+    """Values in another type, as Spark casts them."""
+    had = values.type
+    if had == kind or pa.types.is_null(had):
+        return values.cast(kind)
+    if pa.types.is_decimal(had) and pa.types.is_floating(kind):
+        return values.cast(pa.string()).cast(kind)  # Arrow's own way makes 0.30000000000000004 of 0.3
+    if pa.types.is_decimal(had) and pa.types.is_decimal(kind) and had.scale > kind.scale:
+        values = pc.round(values.cast(pa.decimal256(76, had.scale)), kind.scale, round_mode="half_towards_infinity")
+    if kind == INSTANT and not getattr(had, "tz", None):
+        return _instants(values.cast(LOCAL_TIME, safe=False), time_zone)
+    return values.cast(kind, safe=False)
+
+
+def held(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values in a narrower type, without those that it does not hold.
+
+    >>> held(pa.array([2, 300]), pa.int8()).to_pylist()
+    [2]
+    """
+    kept = values.cast(kind, safe=False)
+    return kept.filter(pc.equal(kept.cast(values.type, safe=False), values))
+
+
+def _instants(local: pa.Array, time_zone: str) -> pa.Array:
+    """When the clocks of a zone show some times: at first, if twice; if never, as if they had not been put forward.
+
+    >>> skipped = pa.array([datetime(2024, 3, 31, 2, 30)])
+    >>> str(_instants(skipped, "Europe/Berlin")[0]), str(_instants(skipped, "+02:00")[0])
+    ('2024-03-31 01:30:00+00:00', '2024-03-31 00:30:00+00:00')
+    """
+    if time_zone[0] in "+-":  # not every version of Arrow takes offsets
+        offset = datetime.strptime(time_zone, "%z").utcoffset()
+        return pc.subtract(local, pa.scalar(offset, pa.duration("us"))).cast(INSTANT)
+    found = pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="earliest")
+    skipped = pc.subtract(local, pc.local_timestamp(found))
+    return pc.add(found, skipped).cast(INSTANT)
+
+
+def family(kind: pa.DataType) -> str | None:
+    """Types whose values can be compared; None if values of a type cannot be looked up."""
     types = pa.types
     families = {
         "number": (types.is_integer, types.is_floating, types.is_decimal),
         "text": (types.is_string, types.is_large_string, types.is_string_view),
-        "bytes": (types.is_binary, types.is_large_binary, types.is_binary_view),
+        "bytes": (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
         "time": (types.is_date, types.is_timestamp),
+        "time of day": (types.is_time,),
+        "duration": (types.is_duration,),
+        "truth": (types.is_boolean,),
+        "nothing": (types.is_null,),
     }
-    return next((name for name, tests in families.items() if any(test(kind) for test in tests)), str(kind))
+    return next((name for name, tests in families.items() if any(test(kind) for test in tests)), None)
 
 
 class UnderPrefix:
@@ -121,16 +190,16 @@ class UnderPrefix:
         """Probe a column."""
         if pa.types.is_null(column.type):
             return column.cast(pa.bool_())
-        if _family(column.type) != "text":
+        if family(column.type) != "text":
             raise DataError(
                 f"{self.name!r} looks for prefixes in values of type {column.type}", hint="cast it to string"
             )
         encoded = column.dictionary_encode()
-        found = [self.prefixes.contains(value) != self.negate for value in _texts(encoded.dictionary)]
+        found = [self.prefixes.contains(value) != self.negate for value in texts(encoded.dictionary)]
         return pa.array(found, type=pa.bool_()).take(encoded.indices)
 
 
-def _texts(values: pa.Array) -> list[Any]:
+def texts(values: pa.Array) -> list[Any]:
     """The values in Python, also of texts that are not UTF-8."""
     found = python_values(values)
     if found is not None:
@@ -142,78 +211,33 @@ def _texts(values: pa.Array) -> list[Any]:
 def member_test(lookup: LookupPredicate, values: pa.Array, time_zone: str) -> Member | UnderPrefix:
     """The test that a worker runs for a look-up."""
     if lookup.match == "prefix":
-        prefixes = PrefixSet(v for v in _texts(values) if v is not None)
+        prefixes = PrefixSet(v for v in texts(values) if v is not None)
         return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
+    if family(values.type) == "time":
+        time_zone = _arrow_zone(lookup, time_zone)
     return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, time_zone=time_zone)
 
 
-def collect_values(lookup: LookupPredicate) -> pa.Array:
-    """The distinct values of a look-up's set or table."""
-    values = lookup.values
-    if hasattr(values, "toArrow"):
-        values = _collect(lookup, values)
-    elif hasattr(values, "to_arrow"):  # of Polars
-        values = values.to_arrow()
-    elif hasattr(values, "to_frame") or hasattr(values, "iloc"):
-        frame = values.to_frame(values.name or "value") if values.ndim == 1 else values
-        values = pa.Table.from_pandas(frame, preserve_index=False)
-    if isinstance(values, pa.Table | pa.RecordBatch):
-        values = values.column(_chosen(lookup, values.schema.names))
-    elif lookup.on not in (None, "prefix"):
+def _arrow_zone(lookup: LookupPredicate, zone: str) -> str:
+    """A session's time zone by a name that Arrow knows, or as an offset: Spark also takes `GMT+9`, `JST` and `Z`."""
+    if zone[0] not in "+-" and _is_known(zone):
+        return zone
+    context = SparkContext._active_spark_context
+    assert context is not None
+    assert context._jvm is not None
+    name = str(context._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).normalized().getId())
+    name = "UTC" if name == "Z" else name
+    if name[0] not in "+-" and not _is_known(name):
         raise QueryError(
-            f"{lookup.name!r} has on={lookup.on!r}, and its values are no table",
-            hint='on=... names a column of a table; of a set it may only be "prefix"',
+            f"{lookup.name!r} looks up times in the session's time zone {zone!r}, which Arrow does not know",
+            hint="set spark.sql.session.timeZone to another name of it, or to an offset such as +09:00",
         )
-    elif not isinstance(values, pa.Array | pa.ChunkedArray):
-        values = _from_python(lookup, values)
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if len(array) > LARGEST_TABLE_ROWS or array.nbytes > LARGEST_TABLE_BYTES:
-        raise _too_big(lookup, f"{len(array):,} values, {array.nbytes / 1e6:,.0f} MB")
-    if pa.types.is_nested(array.type):
-        raise QueryError(f"{lookup.name!r} looks up values of type {array.type}", hint="join with such a table instead")
-    return (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).unique()
+    return name
 
 
-def _collect(lookup: LookupPredicate, df: Any) -> pa.Table:
-    """The distinct values of a DataFrame's column; of values of any length, the driver first asks how long they are."""
-    name = _chosen(lookup, df.columns)
-    values = df.select(F.col(quoted(name)).alias("value")).distinct().limit(LARGEST_TABLE_ROWS + 1)
-    if isinstance(values.schema["value"].dataType, (StringType, BinaryType)):
-        size = values.agg(F.count("*"), F.coalesce(F.sum(F.octet_length("value")), F.lit(0))).first()
-        if size[1] > LARGEST_TABLE_BYTES:
-            raise _too_big(lookup, f"{size[0]:,} values, {size[1] / 1e6:,.0f} MB")
-    table = values.withColumnRenamed("value", name).toArrow()
-    if table.num_rows > LARGEST_TABLE_ROWS:
-        raise _too_big(lookup, f"more than {LARGEST_TABLE_ROWS:,} values")
-    return table
-
-
-def _from_python(lookup: LookupPredicate, values: Any) -> pa.Array:
+def _is_known(zone: str) -> bool:
     try:
-        return pa.array(list(values))
-    except (TypeError, OverflowError, pa.ArrowException) as error:
-        raise QueryError(
-            f"the values of {lookup.name!r} are not a set of one type: {error}",
-            hint="pass a set, a list, a pandas or Arrow table, or a small Spark DataFrame",
-        ) from error
-
-
-def _chosen(lookup: LookupPredicate, columns: list[str]) -> str:
-    if lookup.on in columns:
-        return str(lookup.on)
-    if lookup.on not in (None, "prefix"):
-        raise UnknownColumn(str(lookup.on), columns, where=f"the table of {lookup.name!r}")
-    if len(columns) != 1:
-        way = 'on=..., and ask for prefixes with match="prefix".' if lookup.on else "on=..."
-        raise QueryError(
-            f"the table of {lookup.name!r} has {len(columns)} columns",
-            hint=f"name one with {way} {suggest('', columns, 'columns')}",
-        )
-    return columns[0]
-
-
-def _too_big(lookup: LookupPredicate, size: str) -> ResourceError:
-    return ResourceError(
-        f"the table of {lookup.name!r} is too big to ship to the workers: {size}",
-        hint=f"the limits are {LARGEST_TABLE_ROWS:,} values and {LARGEST_TABLE_BYTES // 2**20} MiB; join larger tables",
-    )
+        pc.assume_timezone(pa.array([0], LOCAL_TIME), zone)
+    except pa.ArrowInvalid:
+        return False
+    return True

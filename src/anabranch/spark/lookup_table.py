@@ -1,0 +1,179 @@
+"""Look-up tables on the driver: collected once, bounded in size, in types that Spark has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType, StringType
+
+from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
+from anabranch.model.predicates import LookupPredicate
+from anabranch.spark.lookup import INSTANT, LOCAL_TIME, MOST_DIGITS, family, held
+from anabranch.spark.schemas import arrow_type
+
+LARGEST_TABLE_ROWS = 5_000_000
+LARGEST_TABLE_BYTES = 256 * 1024 * 1024
+HELD_IN = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+"""Numbers that Spark does not have, as those that hold them all."""
+
+
+def collect_values(lookup: LookupPredicate) -> pa.Array:
+    """The distinct values of a look-up's set or table, in types that Spark has."""
+    values = _column(lookup)
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if len(array) > LARGEST_TABLE_ROWS or array.nbytes > LARGEST_TABLE_BYTES:
+        raise _too_big(lookup, f"{len(array):,} values, {array.nbytes / 1e6:,.0f} MB")
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if family(array.type) is None:
+        raise _not_plain(lookup, str(array.type))
+    return _as_in_spark(lookup, array).unique()
+
+
+def _column(lookup: LookupPredicate) -> pa.Array | pa.ChunkedArray:
+    """The values as they are in the user's set or table."""
+    values = lookup.values
+    if hasattr(values, "toArrow"):
+        return _collect(lookup, values)
+    if hasattr(values, "to_arrow"):  # of Polars
+        values = values.to_arrow()
+    if hasattr(values, "to_frame") or hasattr(values, "iloc"):
+        return _from_pandas(lookup, values)
+    if isinstance(values, pa.Table | pa.RecordBatch):
+        return values.column(_chosen(lookup, values.schema.names))
+    if lookup.on not in (None, "prefix"):
+        raise QueryError(
+            f"{lookup.name!r} has on={lookup.on!r}, and its values are no table",
+            hint='on=... names a column of a table; of a set it may only be "prefix"',
+        )
+    return values if isinstance(values, pa.Array | pa.ChunkedArray) else _from_python(lookup, values)
+
+
+def _as_in_spark(lookup: LookupPredicate, array: pa.Array) -> pa.Array:
+    """Values in a type of Spark, without those that it has not: times between two microseconds."""
+    had, types = array.type, pa.types
+    if types.is_decimal(had):
+        if had.precision > MOST_DIGITS:
+            raise QueryError(
+                f"{lookup.name!r} looks up decimals of {had.precision} digits",
+                hint=f"Spark has at most {MOST_DIGITS}: round the values, or leave the largest out",
+            )
+        return array.cast(pa.decimal128(had.precision + max(-had.scale, 0), max(had.scale, 0)))
+    if types.is_timestamp(had):
+        return held(array, INSTANT if had.tz else LOCAL_TIME)
+    if types.is_duration(had):
+        return held(array, pa.duration("us"))
+    return array.cast(pa.date32() if types.is_date(had) else HELD_IN.get(had, had))
+
+
+def _collect(lookup: LookupPredicate, df: Any) -> pa.ChunkedArray:
+    """The distinct values of a DataFrame's column; of values of any length, the driver first asks how long they are."""
+    place = _chosen(lookup, df.columns)
+    by_place = df.toDF(*map(str, range(len(df.columns))))  # names that differ by case only are one to Spark
+    values = by_place.select(F.col(str(place)).alias("value"))
+    kind = values.schema["value"].dataType
+    _require_plain(lookup, kind)
+    values = values.distinct().limit(LARGEST_TABLE_ROWS + 1)
+    if isinstance(kind, (StringType, BinaryType)):
+        size = values.agg(F.count("*"), F.coalesce(F.sum(F.octet_length("value")), F.lit(0))).first()
+        if size[1] > LARGEST_TABLE_BYTES:
+            raise _too_big(lookup, f"{size[0]:,} values, {size[1] / 1e6:,.0f} MB")
+    table = values.toArrow()
+    if table.num_rows > LARGEST_TABLE_ROWS:
+        raise _too_big(lookup, f"more than {LARGEST_TABLE_ROWS:,} values")
+    return table.column(0)
+
+
+def _require_plain(lookup: LookupPredicate, kind: DataType) -> None:
+    """Before Spark is asked for values that it cannot tell apart, or cannot send."""
+    try:
+        plain = family(arrow_type(kind)) is not None
+    except PySparkException:
+        plain = False
+    if not plain:
+        raise _not_plain(lookup, kind.simpleString())
+    if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":
+        raise QueryError(
+            f"{lookup.name!r} looks up values among those with the collation {kind.collation}",
+            hint="a look-up compares the very letters: cast the table's column to string, or join instead",
+        )
+
+
+def _from_pandas(lookup: LookupPredicate, values: Any) -> pa.Array | pa.ChunkedArray:
+    frame = values if values.ndim == 2 else values.to_frame("value" if values.name is None else values.name)
+    column = frame.iloc[:, _chosen(lookup, list(frame.columns))]
+    if column.dtype == object:
+        column = [None if null else value for value, null in zip(column, column.isna(), strict=True)]
+    return _from_python(lookup, column)
+
+
+def _from_python(lookup: LookupPredicate, values: Any) -> pa.Array | pa.ChunkedArray:
+    try:
+        # What has a type has it for all its values, which Arrow would have to guess one by one.
+        typed = getattr(values, "dtype", None) not in (None, np.dtype(object))
+        return pa.array(values if typed else _without_mixed_times(lookup, values))
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise QueryError(
+            f"the values of {lookup.name!r} are not a set of one type: {error}",
+            hint="pass a set, a list, a pandas or Arrow table, or a small Spark DataFrame",
+        ) from error
+
+
+def _without_mixed_times(lookup: LookupPredicate, values: Iterable[Any]) -> list[Any]:
+    """Dates among local times as their midnights: Arrow makes dates of all, and local times of instants."""
+    found = list(values)
+    zoned = {v.tzinfo is not None if isinstance(v, datetime) else None for v in found if isinstance(v, date)}
+    if len(zoned) < 2:
+        return found
+    if True in zoned:
+        raise QueryError(
+            f"the values of {lookup.name!r} are times with and without a time zone",
+            hint="give all of them a time zone, or none: local times and dates are those of the session's",
+        )
+    return [datetime.combine(v, time()) if isinstance(v, date) and not isinstance(v, datetime) else v for v in found]
+
+
+def _chosen(lookup: LookupPredicate, columns: list[Any]) -> int:
+    """The place of the column that is looked up; in pandas, columns may be named by numbers."""
+    on = lookup.on
+    named = [at for at, column in enumerate(columns) if column == on]
+    named = named or [at for at, column in enumerate(columns) if on is not None and str(column) == str(on)]
+    if len(named) > 1:
+        raise QueryError(
+            f"the table of {lookup.name!r} has {len(named)} columns named {on!r}",
+            hint="rename them, or pass the one that is meant",
+        )
+    if named:
+        return named[0]
+    texts = [str(column) for column in columns]
+    if on not in (None, "prefix"):
+        raise UnknownColumn(str(on), texts, where=f"the table of {lookup.name!r}")
+    if len(columns) != 1:
+        way = 'on=..., and ask for prefixes with match="prefix".' if on else "on=..."
+        raise QueryError(
+            f"the table of {lookup.name!r} has {len(columns)} columns",
+            hint=f"name one with {way} {suggest('', texts, 'columns')}",
+        )
+    return 0
+
+
+def _not_plain(lookup: LookupPredicate, kind: str) -> QueryError:
+    return QueryError(f"{lookup.name!r} looks up values of type {kind}", hint="join with such a table instead")
+
+
+def _too_big(lookup: LookupPredicate, size: str) -> ResourceError:
+    return ResourceError(
+        f"the table of {lookup.name!r} is too big to ship to the workers: {size}",
+        hint=f"the limits are {LARGEST_TABLE_ROWS:,} values and {LARGEST_TABLE_BYTES // 2**20} MiB; join larger tables",
+    )
