@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address, ip_network
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Any, Literal, NewType
 
 import pandas as pd
@@ -131,7 +132,32 @@ def text_test(text: str) -> bool:
     return bool(text)
 
 
+class UserDefinedType:
+    """Stands for the class of that name in Spark."""
+
+    def simpleString(self) -> str:  # noqa: N802
+        return "vector"
+
+
 BAD: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: ab.predicate(text_test, "t", kind=3),  # type: ignore[arg-type]
+        "predicate 'text_test' has kind 3\n  hint: The kinds are: pure, fallible, volatile",
+    ),
+    (
+        lambda: ab.predicate(SimpleNamespace(func=text_test, evalType=202), "t"),
+        (
+            "'text_test' is a UDF of groups, tables or windows, not of rows\n"
+            "  hint: a predicate answers for every row: use udf, arrow_udf, or pandas_udf from Series to Series"
+        ),
+    ),
+    (
+        lambda: ab.predicate(text_test, "t", returns=UserDefinedType(), test=bool),
+        (
+            "predicate 'text_test' returns vector, a user-defined type, which only Spark's own UDFs do\n"
+            '  hint: return its parts, e.g. returns="array<double>" for a vector'
+        ),
+    ),
     (
         lambda: ab.predicate(text_test, "t", kind="pur"),  # type: ignore[arg-type]
         "predicate 'text_test' has kind 'pur'\n  hint: did you mean 'pure'? The kinds are: pure, fallible, volatile",
@@ -292,6 +318,42 @@ def of_new_type(a: SeriesColumn) -> bool:
 )
 def test_type_hints_choose_the_flavour(function: Callable[..., Any], flavour: str) -> None:
     assert flavour_of(function) == flavour
+
+
+def known(word: str, table: pd.DataFrame) -> bool:
+    return word in set(table["word"])
+
+
+def known_by_default(word: str, table: pd.DataFrame = pd.DataFrame(), *, more: pa.Array | None = None) -> bool:  # noqa: B008
+    return word in set(table["word"])
+
+
+def several(*columns: pd.Series) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("function", "columns", "flavour"),
+    [
+        (functools.partial(known, table=pd.DataFrame()), 1, "scalar"),
+        (known_by_default, 1, "scalar"),
+        (known_by_default, 2, "pandas"),
+        (functools.partial(with_factor, 2.0), 1, "pandas"),
+        (several, 2, "pandas"),
+        (series_batches, 2, "pandas_iterator"),
+    ],
+)
+def test_only_parameters_that_columns_fill_choose_the_flavour(
+    function: Callable[..., Any], columns: int, flavour: str
+) -> None:
+    made = ab.predicate(function, *"ab"[:columns], name="it")
+    assert isinstance(made, PythonPredicate)
+    assert made.flavour == flavour
+
+
+@pytest.mark.parametrize("returns", [" Boolean ", "bool", None])
+def test_a_boolean_needs_no_test_however_it_is_written(returns: str | None) -> None:
+    assert ab.predicate(text_test, "t", returns=returns).name == "text_test"
 
 
 def test_a_set_of_values_that_can_be_gone_through_once_serves_every_use() -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import LongType, Row, StringType, StructType, TimestampType
 
 from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Rows
@@ -450,6 +451,40 @@ def test_values_of_a_user_s_own_type_are_always_converted(values: list[Any]) -> 
     assert chunk.values("t", np.arange(len(values))) == wanted
 
 
+NESTED: list[tuple[pa.Array, Any, Any]] = [
+    (pa.array([[3, 1]]), None, [3, 1]),
+    (pa.array([[[3], None]]), None, [[3], None]),
+    (pa.array([[("k", [1])]], pa.map_(pa.string(), pa.list_(pa.int64()))), dict, {"k": [1]}),
+    (pa.array([{"x": [2, 1]}]), lambda value: Row(**value), Row(x=[2, 1])),
+    (pa.array([{"x": 2}]), None, {"x": 2}),
+]
+
+
+@pytest.mark.parametrize(("array", "convert", "wanted"), NESTED, ids=lambda of: str(getattr(of, "type", "")))
+def test_what_one_function_does_to_a_value_the_next_does_not_see(array: pa.Array, convert: Any, wanted: Any) -> None:
+    chunk = Columns({"t": array}, {"t": convert} if convert else {}, "UTC", length=1)
+    for _ in range(3):
+        (value,) = chunk.values("t", rows(0))
+        assert value == wanted
+        assert type(value) is type(wanted)
+        changed = value[0] if isinstance(value, Row) else value
+        changed.clear()
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.float64(), pa.float32(), pa.bool_(), pa.string()])
+def test_series_may_be_changed_in_place(kind: pa.DataType) -> None:
+    def in_place(s: Any) -> Any:
+        s[0] = s[1]
+        return s == s[1]
+
+    array = pa.array([0, 1, 0]).cast(kind)
+    chunk = Columns({"a": array}, {}, "UTC", length=3)
+    for _ in range(2):
+        verdict = Evaluator("it", in_place, ("a",), "pandas", BOOLEAN)(chunk, rows(0, 1, 2))
+        assert (verdict.passed.tolist(), verdict.failures) == ([True, True, False], None)
+    assert array.equals(pa.array([0, 1, 0]).cast(kind))
+
+
 def test_series_are_those_of_spark_s_pandas_udfs() -> None:
     instants = pa.array([0, None, 3_600_000_000], type=pa.timestamp("us", tz="UTC"))
     nested = pa.array([{"x": 1, "y": "p"}, {"x": 2, "y": None}, {"x": 3, "y": "r"}])
@@ -527,6 +562,110 @@ def test_local_times_that_a_predicate_returns_are_of_the_session_s_zone(make: Ca
     judge = Evaluator("it", lambda a: make(local), ("a",), "pandas", kind, lambda v: pd.Series([True]), keep="t")
     assert judge(chunk, rows(0)).passed.tolist() == [True]
     assert chunk.array("t", rows(0)).to_pylist() == [MIDNIGHT.replace(tzinfo=TOKYO)]
+
+
+def test_a_test_gets_the_very_times_that_the_function_returned() -> None:
+    chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
+    asked: list[pd.Series] = []
+
+    def test(times: pd.Series) -> pd.Series:
+        asked.append(times)
+        return times == pd.Timestamp(MIDNIGHT)
+
+    kind = pa.timestamp("us", "UTC")
+    judge = Evaluator("it", lambda a: pd.Series([MIDNIGHT]), ("a",), "pandas", kind, test, keep="t")
+    assert judge(chunk, rows(0)).passed.tolist() == [True]
+    assert asked[0].tolist() == [pd.Timestamp(MIDNIGHT)]
+    assert chunk.array("t", rows(0)).to_pylist() == [MIDNIGHT.replace(tzinfo=TOKYO)]
+
+
+# Returned values
+
+
+def kept(function: Any, kind: pa.DataType, flavour: Flavour = "pandas") -> Any:
+    """The value that a function returns for one row, as it is kept, in a session of Tokyo."""
+    chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
+    judge = Evaluator(
+        "it", function, ("a",), flavour, kind, lambda v: [True] if flavour != "scalar" else True, keep="k"
+    )
+    verdict = judge(chunk, rows(0))
+    return chunk.array("k", rows(0)).to_pylist()[0] if not verdict.failures else verdict.failures[0]
+
+
+INSTANT = pa.timestamp("us", "UTC")
+LOCAL, SAME = pd.Timestamp(MIDNIGHT), MIDNIGHT.replace(tzinfo=TOKYO)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "found"),
+    [
+        ([LOCAL, None, pd.NaT], pa.list_(INSTANT), [SAME, None, None]),
+        (np.array([LOCAL], dtype="datetime64[us]"), pa.list_(INSTANT), [SAME]),
+        ([LOCAL.tz_localize("UTC")], pa.list_(INSTANT), [SAME + timedelta(hours=9)]),
+        ({"k": LOCAL}, pa.map_(pa.string(), INSTANT), [("k", SAME)]),
+        ({"t": LOCAL}, pa.struct([("t", INSTANT)]), {"t": SAME}),
+        (np.nan, pa.list_(INSTANT), None),
+    ],
+)
+def test_local_times_inside_values_are_of_the_session_s_zone(value: Any, kind: pa.DataType, found: Any) -> None:
+    assert kept(lambda a: pd.Series([value], dtype=object), kind) == found
+
+
+@pytest.mark.parametrize("names", [["n", "t"], [1, 0]])
+def test_a_frame_is_a_column_of_structs(names: list[Any]) -> None:
+    frame = pd.DataFrame({names[0]: [7], "more" if names[0] == "n" else 2: [0], names[1]: [LOCAL]})
+    kind = pa.struct([("t", INSTANT), ("n", pa.int64())])
+    assert kept(lambda a: frame if names[0] == "n" else frame[[0, 1]], kind) == {"t": SAME, "n": 7}
+    with pytest.raises(DataError, match="'it' returned a DataFrame without the column 'n'"):
+        kept(lambda a: frame.iloc[:, [2]], kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [BOOLEAN, pa.string(), pa.binary(), pa.int64(), pa.date32(), pa.decimal128(9, 2), INSTANT, pa.list_(INSTANT)],
+)
+@pytest.mark.parametrize("dtype", ["float64", "Int64", object])
+def test_a_result_without_any_value_is_taken_whatever_pandas_makes_of_it(kind: pa.DataType, dtype: Any) -> None:
+    missing = pd.NA if dtype == "Int64" else np.nan
+    assert kept(lambda a: pd.Series([missing], dtype=dtype), kind) is None
+
+
+@pytest.mark.parametrize("kind", [BOOLEAN, pa.string(), pa.binary()])
+def test_numbers_are_no_truths_texts_or_bytes(kind: pa.DataType) -> None:
+    with pytest.raises(DataError, match=f"returned float64, expected {kind}"):
+        kept(lambda a: pd.Series([0.5]), kind)
+
+
+TOO_LONG = (
+    "it returned the number 123456789.1, expected decimal128(10, 2); returns=... declares decimal128(10, 2); "
+    "return numbers that need no more digits (round them)"
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("1.005", Decimal("1.00")),
+        ("1.015", Decimal("1.02")),
+        ("12345678.999", Decimal("12345679.00")),
+        ("1E+2", Decimal("100.00")),
+        ("NaN", None),
+        ("123456789.1", TOO_LONG),
+    ],
+)
+def test_decimals_of_single_values_are_rounded_as_in_spark(value: str, found: Any) -> None:
+    assert kept(lambda a: Decimal(value), pa.decimal128(10, 2), "scalar") == found
+    if found is not TOO_LONG:
+        assert kept(lambda a: [Decimal(value)], pa.list_(pa.decimal128(10, 2)), "scalar") == [found]
+
+
+def test_decimals_of_whole_columns_have_to_fit_as_in_spark() -> None:
+    with pytest.raises(DataError) as caught:
+        kept(lambda a: pd.Series([Decimal("1.005")]), pa.decimal128(10, 2))
+    assert str(caught.value) == (
+        "predicate 'it' returned the number 1.005, expected decimal128(10, 2)\n"
+        "  hint: returns=... declares decimal128(10, 2); return numbers that need no more digits (round them)"
+    )
 
 
 def test_prefixes_need_text() -> None:

@@ -9,13 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from anabranch.errors import QueryError
+from anabranch.errors import QueryError, suggest
 from anabranch.model.column_text import column_text
 from anabranch.model.predicates import Flavour, Kind, LookupPredicate, NativePredicate, Predicate, PythonPredicate
 from anabranch.model.type_hints import flavour_of
 
-# The numbers of `pyspark.util.PythonEvalType`, which the core does not import.
-UDF_FLAVOURS: dict[int, Flavour] = {200: "pandas", 204: "pandas_iterator", 250: "arrow", 251: "arrow_iterator"}
+# The numbers of `pyspark.util.PythonEvalType`, which the core does not import; UDFs of other types are not for rows.
+UDF_FLAVOURS: dict[int, Flavour] = {
+    100: "scalar",
+    101: "scalar",
+    200: "pandas",
+    204: "pandas_iterator",
+    250: "arrow",
+    251: "arrow_iterator",
+}
 
 LEAST_LIMIT = 0.01
 
@@ -71,9 +78,11 @@ def predicate(
         return native(function, name=name, kind=kind, strict=strict, pinned=pinned)
     if kind is None:
         kind = "pure" if getattr(function, "deterministic", True) else "volatile"
-    function, flavour, returns = _unwrap(function, returns)
+    function, flavour, returns = _unwrap(function, returns, len(columns))
     name = name or str(getattr(function, "__name__", type(function).__name__))
-    _check(name, columns, returns, keep, test, time_limit)
+    _check_kind(name, kind)
+    _check_returns(name, returns, test)
+    _check(name, columns, keep, time_limit)
     _check_parameters(name, function, flavour, columns)
     return PythonPredicate(name, kind, strict, pinned, function, columns, flavour, returns, keep, test, time_limit)
 
@@ -113,6 +122,11 @@ def lookup(
         raise QueryError(
             f"lookup needs a set or table of values, not the text {values!r}", hint="write {...} around it"
         )
+    if is_column(values):
+        raise QueryError(
+            f"lookup needs a set or table of values, not the column {column_text(values)}",
+            hint="pass the DataFrame that has it: df.select(...)",
+        )
     if isinstance(values, Iterator):
         values = list(values)  # it can be gone through once, and a predicate may be used more often
     chosen = match or ("prefix" if on == "prefix" else "exact")
@@ -126,9 +140,9 @@ def native(
     column: Any, *, name: str | None = None, kind: Kind | None = None, strict: bool = False, pinned: bool = False
 ) -> NativePredicate:
     """A Spark column expression as a predicate; its text is its name unless one is given."""
-    return NativePredicate(
-        name or column_text(column), kind or "pure", strict, pinned, column, declared=kind is not None
-    )
+    name = name or column_text(column)
+    _check_kind(name, kind)
+    return NativePredicate(name, kind or "pure", strict, pinned, column, declared=kind is not None)
 
 
 def gather(items: Iterable[Any]) -> tuple[Predicate, ...]:
@@ -163,33 +177,64 @@ def is_column(item: Any) -> bool:
     return any(c.__name__ == "Column" and c.__module__.startswith("pyspark.sql") for c in type(item).__mro__)
 
 
-def _unwrap(function: Any, returns: Any) -> tuple[Callable[..., Any], Flavour, Any]:
+def _unwrap(function: Any, returns: Any, columns: int) -> tuple[Callable[..., Any], Flavour, Any]:
     """The function inside a Spark UDF, with the flavour and type it was declared with."""
+    returns = returns.strip() if isinstance(returns, str) else returns
     inner = getattr(function, "func", None)
     if inner is not None and hasattr(function, "evalType"):
-        flavour = UDF_FLAVOURS.get(function.evalType, "scalar")
+        if function.evalType not in UDF_FLAVOURS:
+            raise QueryError(
+                f"{getattr(inner, '__name__', 'it')!r} is a UDF of groups, tables or windows, not of rows",
+                hint="a predicate answers for every row: use udf, arrow_udf, or pandas_udf from Series to Series",
+            )
         declared = function.returnType
-        return inner, flavour, returns or (None if declared.simpleString() == "boolean" else declared)
+        default = None if declared.simpleString() == "boolean" else declared
+        return inner, UDF_FLAVOURS[function.evalType], returns or default
     if not callable(function):
         raise QueryError(f"a predicate needs a function or a column expression, not {type(function).__name__}")
-    return function, flavour_of(function), returns
+    return function, flavour_of(function, columns), returns
 
 
-def _check(name: str, columns: Sequence[Any], returns: Any, keep: Any, test: Any, time_limit: Any) -> None:
-    wrong = [c for c in columns if not isinstance(c, str)]
-    if wrong:
+def _check_kind(name: str, kind: Any) -> None:
+    """Refuse what is not even a text; whether a text is a kind is for the predicate to say."""
+    if kind is not None and not isinstance(kind, str):
         raise QueryError(
-            f"predicate {name!r} was given {type(wrong[0]).__name__} for a column", hint="pass column names"
+            f"predicate {name!r} has kind {kind!r}", hint=suggest(str(kind), typing.get_args(Kind), "kinds")
         )
-    boolean = returns is None or str(returns).lower() in ("boolean", "bool", "booleantype()")
+
+
+def _check_returns(name: str, returns: Any, test: Any) -> None:
+    if _is_user_defined(returns):
+        raise QueryError(
+            f"predicate {name!r} returns {returns.simpleString()}, a user-defined type, which only Spark's own UDFs do",
+            hint='return its parts, e.g. returns="array<double>" for a vector',
+        )
     if test is not None and not callable(test):
         raise QueryError(
             f"predicate {name!r} has test={test!r}, which is no function", hint="e.g. test=lambda value: value > 0.5"
         )
+    boolean = returns is None or str(returns).lower() in ("boolean", "bool", "booleantype()")
     if not boolean and test is None:
         raise QueryError(
             f"predicate {name!r} returns {returns}, and nothing decides on that value",
             hint="give test=..., e.g. test=lambda value: value > 0.5",
+        )
+
+
+def _is_user_defined(kind: Any) -> bool:
+    """Whether a type of Spark is a user's own, or has one inside, without importing Spark."""
+    if any(c.__name__ == "UserDefinedType" for c in type(kind).__mro__):
+        return True
+    inside = [getattr(kind, part) for part in ("elementType", "keyType", "valueType") if hasattr(kind, part)]
+    inside += [field.dataType for field in getattr(kind, "fields", ())]
+    return any(map(_is_user_defined, inside))
+
+
+def _check(name: str, columns: Sequence[Any], keep: Any, time_limit: Any) -> None:
+    wrong = [c for c in columns if not isinstance(c, str)]
+    if wrong:
+        raise QueryError(
+            f"predicate {name!r} was given {type(wrong[0]).__name__} for a column", hint="pass column names"
         )
     if keep is not None and keep in columns:
         raise QueryError(

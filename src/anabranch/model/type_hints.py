@@ -15,16 +15,20 @@ import pyarrow as pa
 from anabranch.model.predicates import Flavour
 
 PANDAS = ("Series", "DataFrame")
+BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
 
 
-def flavour_of(function: Callable[..., Any]) -> Flavour:
-    """How a function wants its rows.
+def flavour_of(function: Callable[..., Any], columns: int | None = None) -> Flavour:
+    """How a function wants its rows: what it returns says so, and the parameters that its columns fill.
 
     >>> def f(a: pa.Array) -> pa.Array: ...
     >>> flavour_of(f)
     'arrow'
+    >>> def known(word: str, words: pa.Array = pa.array(["a"])) -> bool: ...
+    >>> flavour_of(known, columns=1)
+    'scalar'
     """
-    found = {mark for hint in _hints(function) for mark in _marks(hint)}
+    found = {mark for hint in _hints(function, columns) for mark in _marks(hint)}
     if "pandas" in found:
         return "pandas_iterator" if "iterator" in found else "pandas"
     if "arrow" in found:
@@ -32,14 +36,26 @@ def flavour_of(function: Callable[..., Any]) -> Flavour:
     return "scalar"
 
 
-def _hints(function: Callable[..., Any]) -> list[Any]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+def _hints(function: Callable[..., Any], columns: int | None) -> list[Any]:
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    target = target if inspect.isroutine(target) else getattr(target, "__call__", target)  # noqa: B004
     try:
-        return list(typing.get_type_hints(target).values())
+        hints = typing.get_type_hints(target)
     except Exception:
-        return list(getattr(target, "__annotations__", {}).values())
+        hints = getattr(target, "__annotations__", {})
+    wanted = [*_filled(function, columns), "return"]
+    return [hints[name] for name in wanted if name in hints]
+
+
+def _filled(function: Callable[..., Any], columns: int | None) -> list[str]:
+    """Names of the parameters that columns fill: not those bound by a partial, or left at their defaults."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind not in BY_NAME][:columns]
 
 
 def _marks(hint: Any) -> Iterator[str]:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import _create_converter_to_pandas, from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DayTimeIntervalType,
+    DecimalType,
     MapType,
     Row,
+    StringType,
     StructType,
     TimestampType,
     UserDefinedType,
@@ -28,6 +36,17 @@ Converter = Callable[[Any], Any]
 AS_IN_SPARK = {"date_as_object": True, "coerce_temporal_nanoseconds": True}
 """How Spark turns Arrow arrays into the Series of a pandas UDF."""
 
+LOCAL: dict[str, Any] = {"ambiguous": False, "nonexistent": "shift_forward"}
+"""Which instant a local time is when the clock is changed: an hour that comes twice is meant the second time."""
+
+# Integers with NULLs stay exact inside nested values; Spark 4.0 has no such parameter.
+EXACT: dict[str, Any] = {
+    name: True for name in signature(_create_converter_to_pandas).parameters if name == "integer_object_nulls"
+}
+
+BESIDE_EXACT = (StringType, DecimalType, DayTimeIntervalType, ArrayType, MapType, StructType)
+"""A struct with a field of such a type has its integers with NULLs as Int64 in Spark, any other as float64."""
+
 
 class Columns:
     """The columns of one chunk, decoded at most once per row.
@@ -41,7 +60,7 @@ class Columns:
     converters
         Name -> function from `to_pylist` values to what a Python UDF of Spark would get, where these differ.
     time_zone
-        Session time zone, for pandas Series of timestamps.
+        Session time zone: that of local times in pandas, given and returned.
     length
         Number of rows.
 
@@ -55,8 +74,8 @@ class Columns:
     ) -> None:
         self.arrays = arrays
         self.length = length
+        self.time_zone = time_zone
         self._converters = converters
-        self._time_zone = time_zone
         self._decoded: dict[str, tuple[Any, Mask]] = {}
         self._places: dict[str, Rows] = {}
         self._failed: dict[str, Mask] = {}
@@ -96,7 +115,10 @@ class Columns:
         return column if self._is_all(rows) else column.take(pa.array(rows))
 
     def values(self, name: str, rows: Rows) -> list[Any]:
-        """The column at some rows, as the Python values that a UDF of Spark would get; None for `unreadable` ones."""
+        """The column at some rows, as the Python values that a UDF of Spark would get; None for `unreadable` ones.
+
+        Whoever asks gets lists and dicts of their own: what one function does to them must not reach the next.
+        """
         if name not in self._decoded:
             self._decoded[name] = np.empty(self.length, dtype=object), np.zeros(self.length, dtype=np.bool_)
         decoded, known = self._decoded[name]
@@ -104,7 +126,9 @@ class Columns:
         if len(missing):
             self._decode(name, missing, decoded)
             known[missing] = True
-        return decoded[rows].tolist()  # type: ignore[no-any-return]
+        values: list[Any] = decoded[rows].tolist()
+        copy = copier(self.arrays[name].type)
+        return values if copy is None else list(map(copy, values))
 
     def unreadable(self, names: Sequence[str], rows: Rows) -> dict[int, str]:
         """Which of some rows, by their places, have a value that Python does not have, among those decoded; and why."""
@@ -124,26 +148,47 @@ class Columns:
                 why = f"the value of column {name!r} cannot be read in Python: {message(error)}"
                 self._unreadable.setdefault(name, {})[int(rows[0])] = why
 
-    def instants(self, series: Any) -> Any:
-        """Local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
-        import pandas as pd
-
-        if getattr(series.dtype, "kind", "") != "M" or getattr(series.dtype, "tz", None) is not None:
-            return series
-        return pd.Series(series).dt.tz_localize(self._time_zone, ambiguous=False, nonexistent="shift_forward")
-
     def _is_all(self, rows: Rows) -> bool:
         return len(rows) == self.length and bool(np.array_equal(rows, np.arange(self.length)))
 
     def series(self, name: str, rows: Rows) -> Any:
         """The column at some rows, as a pandas Series (a DataFrame for a struct), as in Spark's pandas UDFs."""
-        array = self.array(name, rows)
-        if pa.types.is_struct(array.type):
-            return pa.Table.from_batches([pa.RecordBatch.from_struct_array(array)]).to_pandas(**AS_IN_SPARK)
-        series = array.to_pandas(**AS_IN_SPARK)
-        if pa.types.is_timestamp(array.type) and array.type.tz:
-            series = series.dt.tz_convert(self._time_zone).dt.tz_localize(None)
-        return series
+        return _series(self.array(name, rows), self.time_zone)
+
+
+def _series(array: pa.Array, time_zone: str) -> Any:
+    """An Arrow array as a Series that may be changed in place."""
+    import pandas as pd
+
+    if pa.types.is_nested(array.type):
+        return _nested_series(array, time_zone)
+    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
+        return pd.Series(array.to_numpy(zero_copy_only=False, writable=True))
+    series = array.to_pandas(**AS_IN_SPARK)
+    if pa.types.is_timestamp(array.type) and array.type.tz:
+        series = series.dt.tz_convert(time_zone).dt.tz_localize(None)
+    return series
+
+
+def _nested_series(array: pa.Array, time_zone: str) -> Any:
+    import pandas as pd
+
+    kind = from_arrow_type(array.type, prefer_timestamp_ntz=True)
+    if not isinstance(kind, StructType):
+        return _as_spark_nests(array, kind, time_zone)
+    if any(isinstance(field.dataType, BESIDE_EXACT) for field in kind):
+        fields = [_as_spark_nests(a, f.dataType, time_zone) for a, f in zip(array.flatten(), kind, strict=True)]
+    else:
+        fields = [_series(a, time_zone) for a in array.flatten()]
+    frame = pd.concat(fields, axis=1) if fields else pd.DataFrame(index=range(len(array)))
+    frame.columns = kind.names
+    return frame
+
+
+def _as_spark_nests(array: pa.Array, kind: DataType, time_zone: str) -> Any:
+    """By the function that Spark itself uses: what is inside dicts and arrays differs between its versions."""
+    convert = _create_converter_to_pandas(kind, timezone=time_zone, struct_in_pandas="dict", **EXACT)
+    return convert(array.to_pandas(**AS_IN_SPARK, **EXACT))
 
 
 def _python_values(array: pa.Array, convert: Converter | None) -> Any:
@@ -212,33 +257,124 @@ def _nullable(convert: Converter | None) -> Converter:
     return _same if convert is None else lambda value: None if value is None else convert(value)
 
 
-def encoder(kind: pa.DataType) -> Converter | None:
+def copier(kind: pa.DataType) -> Converter | None:
+    """Copies decoded values of a nested type as deep as they can be changed; `None` where they cannot.
+
+    >>> copy, value = copier(pa.list_(pa.int64())), [1, 2]
+    >>> copy(value), copy(value) is value, copier(pa.int64())
+    ([1, 2], False, None)
+    """
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = copier(kind.value_type)
+        return _if_of(list, list.copy if element is None else lambda value: list(map(element, value)))
+    if pa.types.is_map(kind):
+        item = copier(kind.item_type)
+        return _if_of(dict, dict.copy if item is None else lambda value: {k: item(v) for k, v in value.items()})
+    if pa.types.is_struct(kind) and not _is_variant(kind):
+        fields = [copier(field.type) or _same for field in kind]
+        return _if_of(Row, _same if all(copy is _same for copy in fields) else partial(_copied_row, fields))
+    return None
+
+
+def _if_of(expected: type, copy: Converter) -> Converter:
+    """Copy values of the type that a column mostly has; whatever else a user's own type has made of them, slowly."""
+
+    def copied(value: Any) -> Any:
+        if type(value) is expected:
+            return copy(value)
+        return None if value is None else deepcopy(value)
+
+    return copied
+
+
+def _copied_row(fields: Sequence[Converter], row: Any) -> Row:
+    copied = Row(*(copy(value) for copy, value in zip(fields, row, strict=True)))
+    copied.__fields__ = row.__fields__
+    return copied
+
+
+def _is_variant(kind: pa.DataType) -> bool:
+    """Whether a struct is how Spark sends a variant: it marks one of the two fields."""
+    return {field.name for field in kind} == {"value", "metadata"} and b"variant" in (
+        kind.field("metadata").metadata or {}
+    )
+
+
+def encoder(kind: pa.DataType, time_zone: str | None = None) -> Converter | None:
     """From what a Python UDF of Spark may return to what Arrow makes the same of; `None` where nothing differs.
 
-    A time without a zone is that of the process, as in Spark.
+    Parameters
+    ----------
+    kind
+        What the function returns.
+    time_zone
+        Session time zone, for a function of whole columns: a time without a zone is of that one. Without it, for a
+        function of single values, such a time is of the process, and decimals are rounded. Both are as in Spark.
 
     >>> from datetime import UTC, datetime
     >>> now = datetime.now()
     >>> encoder(pa.list_(pa.timestamp("us", "UTC")))([now, None]) == [now.astimezone(UTC), None]
     True
+    >>> encoder(pa.decimal128(10, 2))(Decimal("1.005"))
+    Decimal('1.00')
     """
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return lambda value: value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+        return _process_instant if time_zone is None else partial(_session_instant, time_zone)
+    if pa.types.is_decimal(kind) and time_zone is None:
+        return partial(_rounded, Decimal(1).scaleb(-kind.scale), Context(prec=kind.precision, rounding=ROUND_HALF_EVEN))
     if pa.types.is_map(kind):
-        key, item = _nullable(encoder(kind.key_type)), _nullable(encoder(kind.item_type))
+        key, item = _nullable(encoder(kind.key_type, time_zone)), _nullable(encoder(kind.item_type, time_zone))
         return None if key is item else lambda value: {key(k): item(v) for k, v in dict(value).items()}
-    if pa.types.is_list(kind) and (element := encoder(kind.value_type)):
+    if pa.types.is_list(kind) and (element := encoder(kind.value_type, time_zone)):
         each = _nullable(element)
         return lambda value: [each(v) for v in value]
     if pa.types.is_struct(kind):
-        fields = {field.name: _nullable(encoder(field.type)) for field in kind}
-        if all(convert is _same for convert in fields.values()):
-            return None
-        return lambda value: {
-            name: convert(of) for (name, convert), of in zip(fields.items(), _parts(value, fields), strict=True)
-        }
+        return _variant_parts if _is_variant(kind) else _struct_encoder(kind, time_zone)
     return None
+
+
+def _struct_encoder(kind: pa.DataType, time_zone: str | None) -> Converter | None:
+    fields = {field.name: _nullable(encoder(field.type, time_zone)) for field in kind}
+    if all(convert is _same for convert in fields.values()):
+        return None
+    return lambda value: {
+        name: convert(of) for (name, convert), of in zip(fields.items(), _parts(value, fields), strict=True)
+    }
 
 
 def _parts(value: Any, names: Iterable[str]) -> Iterable[Any]:
     return [value.get(name) for name in names] if isinstance(value, dict) else value
+
+
+def _variant_parts(value: Any) -> Any:
+    return {"value": value.value, "metadata": value.metadata} if isinstance(value, VariantVal) else value
+
+
+def _rounded(unit: Decimal, context: Context, value: Any) -> Any:
+    if not isinstance(value, Decimal):
+        return value
+    return None if value.is_nan() else value.quantize(unit, context=context)
+
+
+def _process_instant(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+
+
+def _session_instant(time_zone: str, value: Any) -> Any:
+    import pandas as pd
+
+    if not isinstance(value, datetime | np.datetime64):
+        return value
+    time: Any = pd.Timestamp(value)
+    if pd.isna(time):
+        return None
+    return (time if time.tzinfo else time.tz_localize(time_zone, **LOCAL)).to_pydatetime(warn=False)
+
+
+def instants(series: Any, time_zone: str) -> Any:
+    """Local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
+    import pandas as pd
+
+    if getattr(series.dtype, "kind", "") != "M" or getattr(series.dtype, "tz", None) is not None:
+        return series
+    return pd.Series(series).dt.tz_localize(time_zone, **LOCAL)

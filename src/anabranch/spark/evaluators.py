@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from types import FrameType
 from typing import Any
 
@@ -17,7 +18,7 @@ from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
 from anabranch.ordering.pipeline import Verdict
-from anabranch.spark.decode import Columns, encoder, message, true_mask
+from anabranch.spark.decode import Columns, encoder, instants, message, true_mask
 
 BOOLEAN = pa.bool_()
 MISFITS = (ArithmeticError, TypeError, ValueError, pa.ArrowException)
@@ -150,20 +151,19 @@ class Evaluator:
         arguments = [fetch(name, rows) for name in self.columns]
         with _time_limit(self.name, self.time_limit):
             result = self.function(*arguments)
-        if _is_instant(self.value_type) and hasattr(result, "dtype"):
-            result = columns.instants(result)
-        values = self._array(result, len(rows), self.value_type)
+        values = self._array(result, len(rows), self.value_type, columns.time_zone)
         if self.test is None:
             return values, values
         with _time_limit(self.name, self.time_limit):
             verdicts = self.test(result)
-        passed = self._array(verdicts, len(rows), BOOLEAN)
+        passed = self._array(verdicts, len(rows), BOOLEAN, columns.time_zone)
         return values, pa.compute.if_else(values.is_valid(), passed, pa.scalar(None, BOOLEAN))
 
-    def _array(self, result: Any, length: int, kind: pa.DataType) -> pa.Array:
+    def _array(self, result: Any, length: int, kind: pa.DataType, time_zone: str) -> pa.Array:
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
-        if not hasattr(result, "__len__") or getattr(result, "ndim", 1) != 1:
+        frame = pa.types.is_struct(kind) and hasattr(result, "iloc") and result.ndim > 1
+        if not hasattr(result, "__len__") or (getattr(result, "ndim", 1) != 1 and not frame):
             raise DataError(
                 f"predicate {self.name!r} returned {type(result).__name__}, not a column of {length} values",
                 hint="a pandas or Arrow predicate returns one value per row",
@@ -173,21 +173,37 @@ class Evaluator:
                 f"predicate {self.name!r} returned {len(result)} values for {length} rows",
                 hint="a pandas or Arrow predicate returns one value per row, in the same order",
             )
+        if frame:
+            return self._struct(result, kind, time_zone)
         if isinstance(result, pa.Array) and result.type == kind:
             return result
         if isinstance(result, pa.Array) and kind == BOOLEAN and not pa.types.is_null(result.type):
             raise self._wrong_type(str(result.type), kind)
-        return self._typed(result, kind)
+        return self._typed(result, kind, time_zone)
 
-    def _typed(self, values: Any, kind: pa.DataType) -> pa.Array:
+    def _struct(self, frame: Any, kind: pa.DataType, time_zone: str) -> pa.Array:
+        """A DataFrame as structs, as in Spark: its columns by their names, if they have any, or in order."""
+        named = any(isinstance(name, str) for name in frame.columns)
+        there = list(frame.columns) if named else [field.name for field in kind][: frame.shape[1]]
+        missing = [field.name for field in kind if field.name not in there]
+        if missing:
+            raise DataError(
+                f"predicate {self.name!r} returned a DataFrame without the column {missing[0]!r}", hint=_remedy(kind)
+            )
+        parts = [self._typed(frame.iloc[:, there.index(field.name)], field.type, time_zone) for field in kind]
+        return pa.StructArray.from_arrays(parts, fields=list(kind))
+
+    def _typed(self, values: Any, kind: pa.DataType, time_zone: str) -> pa.Array:
         try:
             if isinstance(values, pa.Array):
                 return values.cast(kind)
-            if hasattr(values, "dtype") and kind == BOOLEAN and values.dtype.kind not in "bO":
-                raise self._wrong_type(str(values.dtype), kind)
-            return _converted(values, kind)
+            if _is_misfit(values, kind):
+                raise TypeError
+            return _converted(values, kind, time_zone)
         except MISFITS as error:
-            raise self._wrong_type(_misfit(values, kind), kind) from error
+            if hasattr(values, "dtype") and bool(_nulls(values).all()):  # floats for pandas, whatever they would be
+                return pa.nulls(len(values), kind)
+            raise self._wrong_type(_misfit(values, kind, time_zone), kind) from error
 
     def _wrong_type(self, found: str, kind: pa.DataType) -> DataError:
         return DataError(f"predicate {self.name!r} returned {found}, expected {kind}", hint=_remedy(kind))
@@ -213,10 +229,14 @@ def _call_each(
     return values, failures
 
 
-def _converted(values: Any, kind: pa.DataType) -> pa.Array:
+def _converted(values: Any, kind: pa.DataType, time_zone: str | None = None) -> pa.Array:
+    """Values as an array of a type; with the session's time zone, those of a function of whole columns."""
     pandas_like = hasattr(values, "dtype")
-    if (encode := encoder(kind)) and not (pandas_like and values.dtype.kind == "M"):
-        values = [value if value is None else encode(value) for value in values]
+    if pandas_like and time_zone is not None and _is_instant(kind):
+        values = instants(values, time_zone)
+    if (encode := encoder(kind, time_zone)) and not (pandas_like and values.dtype.kind == "M"):
+        missing = _nulls(values) if pandas_like else [value is None for value in values]
+        values = [None if null else encode(value) for value, null in zip(values, missing, strict=True)]
     if not pa.types.is_integer(kind):
         return pa.array(values, type=kind, from_pandas=pandas_like)
     found = pa.array(values, from_pandas=pandas_like)  # asked for integers at once, Arrow makes 1 of 1.5
@@ -225,9 +245,27 @@ def _converted(values: Any, kind: pa.DataType) -> pa.Array:
     return found.cast(kind)
 
 
+def _is_misfit(values: Any, kind: pa.DataType) -> bool:
+    """Whether a Series cannot have values of a type, by its dtype; Arrow would take numbers for truths or bytes."""
+    if not hasattr(values, "dtype"):
+        return False
+    if kind == BOOLEAN:
+        return values.dtype.kind not in "bO"
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return values.dtype.kind == "f" and not numeric
+
+
+def _nulls(values: Any) -> Any:
+    import pandas as pd
+
+    return pd.isna(values)
+
+
 def _remedy(kind: pa.DataType) -> str:
     if kind == BOOLEAN:
         return "return True, False or None; for another value give returns=... and test=..."
+    if pa.types.is_decimal(kind):
+        return f"returns=... declares {kind}; return numbers that need no more digits (round them)"
     return f"returns=... declares {kind}; return values of that type"
 
 
@@ -235,14 +273,17 @@ def _is_instant(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
-def _misfit(values: Any, kind: pa.DataType) -> str:
+def _misfit(values: Any, kind: pa.DataType, time_zone: str | None = None) -> str:
     """What the first value that does not fit a type is, for a message."""
+    if _is_misfit(values, kind):
+        return str(values.dtype)
     for value in values:
         try:
-            _converted([value], kind)
+            _converted([value], kind, time_zone)
         except MISFITS:
-            fits_in_kind = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
-            return f"the number {value}" if fits_in_kind else type(value).__name__
+            integer = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
+            decimal = isinstance(value, Decimal) and pa.types.is_decimal(kind)
+            return f"the number {value}" if integer or decimal else type(value).__name__
     return "values of several types"
 
 
