@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     ),
     "a config of another kind": (
         lambda df: ab.where(df, F.col("a") > 3, config={"window_tuples": 3}),
-        "config is a dict\n  hint: use ab.OrderingConfig(...)",
+        "config is a dict\n  hint: use ab.OrderingConfig.for_policy(policy, ...)",
     ),
     "no DataFrame": (
         lambda df: ab.where(df.limit(1).toPandas(), F.col("a") > 3),  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import LongType, Row, StringType, StructType, TimestampType
+from pyspark.sql.types import LongType, Row, StringType, StructType, TimestampType, VariantType, VariantVal
 
 from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Rows
@@ -26,6 +26,7 @@ from anabranch.model.prefixes import PrefixSet
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.lookup import Member, UnderPrefix
+from anabranch.spark.schemas import arrow_type
 
 VALUES = [5, None, 0, 7, -2, 9]
 FLAVOURS: tuple[Flavour, ...] = ("scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator")
@@ -585,9 +586,8 @@ def test_a_test_gets_the_very_times_that_the_function_returned() -> None:
 def kept(function: Any, kind: pa.DataType, flavour: Flavour = "pandas") -> Any:
     """The value that a function returns for one row, as it is kept, in a session of Tokyo."""
     chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
-    judge = Evaluator(
-        "it", function, ("a",), flavour, kind, lambda v: [True] if flavour != "scalar" else True, keep="k"
-    )
+    test = (lambda v: True) if flavour == "scalar" else lambda v: [True]
+    judge = Evaluator("it", function, ("a",), flavour, kind, test, keep="k")
     verdict = judge(chunk, rows(0))
     return chunk.array("k", rows(0)).to_pylist()[0] if not verdict.failures else verdict.failures[0]
 
@@ -634,6 +634,16 @@ def test_a_result_without_any_value_is_taken_whatever_pandas_makes_of_it(kind: p
 def test_numbers_are_no_truths_texts_or_bytes(kind: pa.DataType) -> None:
     with pytest.raises(DataError, match=f"returned float64, expected {kind}"):
         kept(lambda a: pd.Series([0.5]), kind)
+
+
+def test_variants_are_kept_also_beside_rows_that_do_not_pass() -> None:
+    kind = arrow_type(VariantType())
+    chunk = columns([1, 2, 3])
+    judge = Evaluator("it", lambda v: VariantVal(b"v", b"m") if v < 3 else None, ("a",), "scalar", kind, bool, keep="k")
+    assert judge(chunk, rows(0, 2)).failures is None
+    spread = chunk.spread("k", rows(0)).cast(kind)
+    assert spread.to_pylist() == [{"value": b"v", "metadata": b"m"}, None, None]
+    assert chunk.series("k", rows(0)).map(repr).tolist() == ["VariantVal(b'v', b'm')"]
 
 
 TOO_LONG = (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from datetime import UTC, datetime
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -35,9 +33,6 @@ Converter = Callable[[Any], Any]
 
 AS_IN_SPARK = {"date_as_object": True, "coerce_temporal_nanoseconds": True}
 """How Spark turns Arrow arrays into the Series of a pandas UDF."""
-
-LOCAL: dict[str, Any] = {"ambiguous": False, "nonexistent": "shift_forward"}
-"""Which instant a local time is when the clock is changed: an hour that comes twice is meant the second time."""
 
 # Integers with NULLs stay exact inside nested values; Spark 4.0 has no such parameter.
 EXACT: dict[str, Any] = {
@@ -102,9 +97,11 @@ class Columns:
         """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also if never computed."""
         if name not in self._places:
             return pa.nulls(self.length)
-        places = np.full(self.length, -1, dtype=np.int64)
+        values = self.arrays[name]
+        # NULLs come from a NULL: a place that is NULL would leave NULLs in fields that must have none, as of a variant.
+        places = np.full(self.length, len(values), dtype=np.int64)
         places[rows] = self._places[name][rows]
-        return self.arrays[name].take(pa.array(places, mask=places < 0))
+        return pa.concat_arrays([values, pa.array([None], values.type)]).take(pa.array(places))
 
     def array(self, name: str, rows: Rows) -> pa.Array:
         """The column at some rows, as an Arrow array."""
@@ -230,31 +227,33 @@ def converter(kind: DataType) -> Converter | None:
     Row(a={'k': 'v'})
     """
     if isinstance(kind, UserDefinedType):
-        inner = converter(kind.sqlType()) or _same
+        inner = converter(kind.sqlType()) or same
         return lambda value: kind.deserialize(inner(value))
     if isinstance(kind, VariantType):
         return lambda value: VariantVal(value["value"], value["metadata"])
     if isinstance(kind, TimestampType):
         return lambda value: value.astimezone().replace(tzinfo=None)
     if isinstance(kind, StructType):
-        fields = [(f.name, _nullable(converter(f.dataType))) for f in kind.fields]
+        fields = [(f.name, nullable(converter(f.dataType))) for f in kind.fields]
         make_row = Row(*kind.names)
         return lambda value: make_row(*(convert(value[name]) for name, convert in fields))
     if isinstance(kind, MapType):
-        key, item = converter(kind.keyType) or _same, _nullable(converter(kind.valueType))
+        key, item = converter(kind.keyType) or same, nullable(converter(kind.valueType))
         return lambda value: {key(k): item(v) for k, v in value}
     if isinstance(kind, ArrayType) and (element := converter(kind.elementType)):
-        each = _nullable(element)
+        each = nullable(element)
         return lambda value: [each(v) for v in value]
     return None
 
 
-def _same(value: Any) -> Any:
+def same(value: Any) -> Any:
+    """The value as it is."""
     return value
 
 
-def _nullable(convert: Converter | None) -> Converter:
-    return _same if convert is None else lambda value: None if value is None else convert(value)
+def nullable(convert: Converter | None) -> Converter:
+    """A converter that leaves NULL alone."""
+    return same if convert is None else lambda value: None if value is None else convert(value)
 
 
 def copier(kind: pa.DataType) -> Converter | None:
@@ -270,9 +269,9 @@ def copier(kind: pa.DataType) -> Converter | None:
     if pa.types.is_map(kind):
         item = copier(kind.item_type)
         return _if_of(dict, dict.copy if item is None else lambda value: {k: item(v) for k, v in value.items()})
-    if pa.types.is_struct(kind) and not _is_variant(kind):
-        fields = [copier(field.type) or _same for field in kind]
-        return _if_of(Row, _same if all(copy is _same for copy in fields) else partial(_copied_row, fields))
+    if pa.types.is_struct(kind) and not is_variant(kind):
+        fields = [copier(field.type) or same for field in kind]
+        return _if_of(Row, same if all(copy is same for copy in fields) else partial(_copied_row, fields))
     return None
 
 
@@ -293,88 +292,8 @@ def _copied_row(fields: Sequence[Converter], row: Any) -> Row:
     return copied
 
 
-def _is_variant(kind: pa.DataType) -> bool:
+def is_variant(kind: pa.DataType) -> bool:
     """Whether a struct is how Spark sends a variant: it marks one of the two fields."""
     return {field.name for field in kind} == {"value", "metadata"} and b"variant" in (
         kind.field("metadata").metadata or {}
     )
-
-
-def encoder(kind: pa.DataType, time_zone: str | None = None) -> Converter | None:
-    """From what a Python UDF of Spark may return to what Arrow makes the same of; `None` where nothing differs.
-
-    Parameters
-    ----------
-    kind
-        What the function returns.
-    time_zone
-        Session time zone, for a function of whole columns: a time without a zone is of that one. Without it, for a
-        function of single values, such a time is of the process, and decimals are rounded. Both are as in Spark.
-
-    >>> from datetime import UTC, datetime
-    >>> now = datetime.now()
-    >>> encoder(pa.list_(pa.timestamp("us", "UTC")))([now, None]) == [now.astimezone(UTC), None]
-    True
-    >>> encoder(pa.decimal128(10, 2))(Decimal("1.005"))
-    Decimal('1.00')
-    """
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return _process_instant if time_zone is None else partial(_session_instant, time_zone)
-    if pa.types.is_decimal(kind) and time_zone is None:
-        return partial(_rounded, Decimal(1).scaleb(-kind.scale), Context(prec=kind.precision, rounding=ROUND_HALF_EVEN))
-    if pa.types.is_map(kind):
-        key, item = _nullable(encoder(kind.key_type, time_zone)), _nullable(encoder(kind.item_type, time_zone))
-        return None if key is item else lambda value: {key(k): item(v) for k, v in dict(value).items()}
-    if pa.types.is_list(kind) and (element := encoder(kind.value_type, time_zone)):
-        each = _nullable(element)
-        return lambda value: [each(v) for v in value]
-    if pa.types.is_struct(kind):
-        return _variant_parts if _is_variant(kind) else _struct_encoder(kind, time_zone)
-    return None
-
-
-def _struct_encoder(kind: pa.DataType, time_zone: str | None) -> Converter | None:
-    fields = {field.name: _nullable(encoder(field.type, time_zone)) for field in kind}
-    if all(convert is _same for convert in fields.values()):
-        return None
-    return lambda value: {
-        name: convert(of) for (name, convert), of in zip(fields.items(), _parts(value, fields), strict=True)
-    }
-
-
-def _parts(value: Any, names: Iterable[str]) -> Iterable[Any]:
-    return [value.get(name) for name in names] if isinstance(value, dict) else value
-
-
-def _variant_parts(value: Any) -> Any:
-    return {"value": value.value, "metadata": value.metadata} if isinstance(value, VariantVal) else value
-
-
-def _rounded(unit: Decimal, context: Context, value: Any) -> Any:
-    if not isinstance(value, Decimal):
-        return value
-    return None if value.is_nan() else value.quantize(unit, context=context)
-
-
-def _process_instant(value: Any) -> Any:
-    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is None else value
-
-
-def _session_instant(time_zone: str, value: Any) -> Any:
-    import pandas as pd
-
-    if not isinstance(value, datetime | np.datetime64):
-        return value
-    time: Any = pd.Timestamp(value)
-    if pd.isna(time):
-        return None
-    return (time if time.tzinfo else time.tz_localize(time_zone, **LOCAL)).to_pydatetime(warn=False)
-
-
-def instants(series: Any, time_zone: str) -> Any:
-    """Local times as instants: they are of the session's time zone, as in Spark's pandas UDFs."""
-    import pandas as pd
-
-    if getattr(series.dtype, "kind", "") != "M" or getattr(series.dtype, "tz", None) is not None:
-        return series
-    return pd.Series(series).dt.tz_localize(time_zone, **LOCAL)

@@ -113,7 +113,9 @@ class Filter:
         if policy not in known:
             raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), known, "policies"))
         if config is not None and not isinstance(config, OrderingConfig):
-            raise QueryError(f"config is a {type(config).__name__}", hint="use ab.OrderingConfig.for_policy(policy, ...)")
+            raise QueryError(
+                f"config is a {type(config).__name__}", hint="use ab.OrderingConfig.for_policy(policy, ...)"
+            )
         if on_error not in ("raise", "quarantine"):
             raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
         self.policy = "fixed" if pinned else policy

@@ -217,7 +217,8 @@ class NativeOrder:
         """
         place = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << PARTITION_BITS) - 1))
         most = math.ceil(PROFILED_ROWS_PER_BATCH / self._share)
-        drawn = (F.rand(self._config.seed + batch_id) < self._share) & (place < most)
+        # The place comes first: behind AND it would only be evaluated, and count, on rows that are drawn.
+        drawn = (place < most) & (F.rand(self._config.seed + batch_id) < self._share)
         terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
         bits = F.struct(
             *(self._passed(i, term).alias(f"p{i}") for i, term in enumerate(terms)),
