@@ -79,6 +79,8 @@ class Race:
 def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_on: T) -> Race:
     """Run all contenders on the same input, each round in another order; all must return the same bag of rows.
 
+    Who runs behind whom changes, too: a run may be slower behind one of another kind than behind its own.
+
     Runs on a cheap input of the same shape come first, so that Spark compiles what it compiles once per query, and its
     Java machine what it finds hot.
     """
@@ -86,8 +88,7 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
     names = list(contenders)
     _warm_up([partial(contenders[name], warm_up_on) for name in names])
     for number in range(rounds):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
+        for name in _turns(names, number):
             began = time.perf_counter()
             found = answer(contenders[name](on))
             result.seconds[name].append(time.perf_counter() - began)
@@ -96,6 +97,17 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
             elif result.answer != found:
                 raise InternalError(f"{name} returned {found[0]} rows, or others, instead of {result.answer[0]}")
     return result
+
+
+def _turns(names: Sequence[str], number: int) -> list[str]:
+    """The order of a round: everybody is first in turn, and every other round goes backwards.
+
+    >>> ["".join(_turns("abc", number)) for number in range(6)]
+    ['abc', 'acb', 'cab', 'cba', 'bca', 'bac']
+    """
+    turn = number % len(names)
+    order = [*names[turn:], *names[:turn]]
+    return order[::-1] if number % 2 else order
 
 
 def _warm_up(runs: Sequence[Callable[[], DataFrame]]) -> None:
