@@ -37,10 +37,9 @@ R. Nehme, K. Works, C. Lei, E. Rundensteiner, E. Bertino, *Multi-route query pro
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -54,18 +53,15 @@ from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.pipeline import CHUNK_SECONDS, Evaluate, Failure, FilterPipeline, Outcome, Pace, Tally
 from anabranch.routing.cells import Codes, Columns
 from anabranch.routing.class_learner import ClassLearner
+from anabranch.routing.trial import ONE_CLASS, Trial
 
-TRIAL_CHUNKS = 4
-LONGEST_TRIAL = 40
 TRIAL_ROWS = 300
 TRIAL_SECONDS = 0.015
-TRIAL_SAMPLE = 60
 TRIAL_PROBABILITY = 0.1
 WORTHWHILE = 0.98
 CHUNKS_BETWEEN_CHECKS = 4
 CHECKS_BEFORE_MERGE = 3
 FEWEST_PROFILES = 30
-ONE_CLASS = 0.95
 LOOKING_SHARE = 0.005
 FIRST_LOOK_SECONDS = 0.01
 ROWS_AHEAD = 100_000
@@ -137,44 +133,6 @@ class _Routes:
         return found
 
 
-@dataclass
-class _Trial:
-    """One order and routes beside each other, on some chunks of rows.
-
-    What the filters cost is compared on the same rows: those on which all filters are tried, priced once by the single
-    order and once by their routes, so that neither a busy moment nor a stretch of other rows counts for one side. What
-    is spent around the filters, and on calling them at all, is measured, on chunks that go through one pipeline and
-    through routes in turn, as if they were as long as chunks are going to be.
-    """
-
-    seen: Counts
-    single: Floats = field(default_factory=lambda: np.zeros(0))
-    routed: Floats = field(default_factory=lambda: np.zeros(0))
-    around_single: list[float] = field(default_factory=list)
-    around_routed: list[float] = field(default_factory=list)
-
-    def around(self, routed: bool) -> list[float]:
-        return self.around_routed if routed else self.around_single
-
-    def routed_turn(self) -> bool:
-        return len(self.around_single) > len(self.around_routed)
-
-    def over(self) -> bool:
-        chunks = len(self.around_routed)
-        return chunks >= LONGEST_TRIAL or (chunks >= TRIAL_CHUNKS and len(self.single) >= TRIAL_SAMPLE)
-
-    def one_class(self) -> bool:
-        """Whether nearly all rows took one route: they tell nothing about the use of routes."""
-        return bool(self.seen.max() > ONE_CLASS * self.seen.sum())
-
-    def gain(self) -> float:
-        if not len(self.single):
-            return 0.0
-        single = self.single.mean() + statistics.median(self.around_single)
-        routed = self.routed.mean() + statistics.median(self.around_routed)
-        return float(single / max(routed, 1e-12))
-
-
 class RoutedPipeline:
     """Runs chunks of rows by class.
 
@@ -212,7 +170,7 @@ class RoutedPipeline:
         policy = self._main.reoptimizer
         self._learner = ClassLearner(policy.filters, policy.precedence) if learning and policy.filters > 1 else None
         self._routes: _Routes | None = None
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
         self._alone_rows, self._alone_seconds = 0, 0.0
         self._retired: list[RouteState] = []
         self.rows_done = 0
@@ -397,7 +355,7 @@ class RoutedPipeline:
         if self._trial is not None and self._routes is not None:
             self._compare(self._trial, self._routes, attributes, drops)
 
-    def _compare(self, trial: _Trial, routes: _Routes, attributes: Columns, drops: BoolMatrix) -> None:
+    def _compare(self, trial: Trial, routes: _Routes, attributes: Columns, drops: BoolMatrix) -> None:
         """Price rows on which all filters were tried by the single order and by their routes."""
         costs = np.nan_to_num(self.costs())
         routed, codes = np.zeros(len(drops)), routes.plan.classifier.classify(attributes)
@@ -421,14 +379,14 @@ class RoutedPipeline:
             if found is not None:
                 plan = RoutePlan(found.cells, found.orders, "content", found.saving)
                 self._adopt(plan, self._samples_by_route(plan))
-                self._trial = _Trial(np.zeros(len(plan.orders), dtype=np.int64))
+                self._trial = Trial(np.zeros(len(plan.orders), dtype=np.int64))
 
     def _may_look(self) -> bool:
         """Whether the filters' time pays for a look like the last one, if some more rows come as they do now."""
         ahead = ROWS_AHEAD * self._filter_seconds / max(self.rows_done, 1)
         return self._looking.covers(self._look_seconds - LOOKING_SHARE * ahead)
 
-    def _judge(self, trial: _Trial) -> None:
+    def _judge(self, trial: Trial) -> None:
         """Keep the routes if rows took less time by them."""
         self._trial = None
         gain = trial.gain()
