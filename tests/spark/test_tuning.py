@@ -315,7 +315,7 @@ def test_native_routes_keep_their_orders_in_the_optimized_plan(spark: SparkSessi
 
 def test_routes_that_a_filter_finds_reach_the_optimized_plan(spark: SparkSession) -> None:
     rows = spark.range(0, 24_000, 1, 2).selectExpr("id", "if(hash(id) % 2 = 0, 'north', 'south') as zone")
-    rows = rows.selectExpr("id", "zone", "repeat(concat(zone, id), 20) as text").persist()
+    rows = rows.selectExpr("id", "zone", "repeat(concat(zone, id), 60) as text").persist()
     north = F.col("text").rlike("north[0-9]*7.{0,40}7") | (F.col("zone") == "south")
     south = F.col("text").rlike("south[0-9]*3.{0,40}3") | (F.col("zone") == "north")
     f = ab.Filter(north, south, policy="content")
