@@ -1,7 +1,7 @@
 """Decisions as data: every change of plan is one frozen record in one stream that logs, tests and reports read.
 
->>> Reordered(at=2048, policy="agreedy", before=("a", "b"), after=("b", "a"), reason="rank of b")
-Reordered(at=2048, policy='agreedy', before=('a', 'b'), after=('b', 'a'), reason='rank of b', partition=None)
+>>> Reordered(at=2048, policy="exhaustive", before=("a", "b"), after=("b", "a"), reason="3 us instead of 5")
+Reordered(at=2048, policy='exhaustive', before=('a', 'b'), after=('b', 'a'), reason='3 us instead of 5', partition=None)
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from itertools import permutations
@@ -73,6 +74,29 @@ def test_orders_are_legal_permutations(run: Run, name: str, seed: int) -> None:
     assert policy.order == order
     for place in range(filters):
         assert set(policy.wanted(place)) <= set(order[place + 1 :])
+
+
+@every_policy
+@pytest.mark.parametrize("constrained", [False, True])
+def test_a_new_order_says_why_with_the_filter_that_moved(run: Run, name: str, constrained: bool) -> None:
+    names, costs = [f"<{f}>" for f in range(5)], prices(3, 5) * 1e-6
+    precedence = Precedence(5, frozenset({(4, 0)})) if constrained else None
+    policy, told = make(name, 5, config=CONFIG, precedence=precedence), []
+    for drops in stream(3, 5):
+        before, why = policy.order, policy.why
+        run(policy, [drops], costs)
+        if policy.order != before:
+            told.append(policy.why.format(*names))
+        else:
+            assert policy.why == why
+    by_cost = name == "exhaustive" or (constrained and name in ("agreedy", "auto"))
+    pattern = (
+        r"[\d.e-]+ us per profiled row instead of [\d.e-]+"
+        if by_cost
+        else r"at place \d <\d> drops \d+ profiled rows at [\d.]+ us each, <\d> \d+ at [\d.]+ us"
+    )
+    assert told or name == "fixed"
+    assert all(re.fullmatch(pattern, each) for each in told), told
 
 
 @every_policy

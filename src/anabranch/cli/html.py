@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anabranch
 from anabranch.cli.packets import HOURS
 from anabranch.errors import MissingExtra
-from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, Started
+from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, RoutesChanged, Started
 from anabranch.report import FilterReport
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, words: int
 def described(event: Event) -> tuple[str, str]:
     """What happened, and why, in words.
 
-    >>> described(Reordered(64, "auto", ("a", "b"), ("b", "a"), "rank of b"))
-    ('b → a', 'rank of b')
+    >>> described(Reordered(64, "auto", ("a", "b"), ("b", "a"), "3 us per profiled row instead of 5"))
+    ('b → a', '3 us per profiled row instead of 5')
+    >>> described(RoutesChanged(500, "auto", ("port in (80): b -> a", "all other rows: a -> b"), "saves 20 %"))
+    ('port in (80): b → a; all other rows: a → b', 'saves 20 %')
     """
     match event:
         case Started(order=order, learned=learned):
@@ -82,6 +84,8 @@ def described(event: Event) -> tuple[str, str]:
             return " → ".join(after), reason
         case EffortChanged(mode=mode, profile_probability=share, reason=reason):
             return f"{mode}: tries {share:.1%} of the dropped rows further", reason
+        case RoutesChanged(routes=routes, reason=reason):
+            return "; ".join(routes).replace("->", "→"), reason
     return type(event).__name__, ""
 
 

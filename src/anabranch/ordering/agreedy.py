@@ -37,8 +37,10 @@ from anabranch.model.arrays import Floats, Order
 from anabranch.ordering.base import Observation, Seed
 from anabranch.ordering.greedy import greedy_order
 from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
 from anabranch.stats.matrix_view import MatrixView
+from anabranch.stats.processing_times import usable_costs
 
 
 class AGreedy(Windowed):
@@ -72,5 +74,12 @@ class AGreedy(Windowed):
         return self.order
 
     def _restore_invariant(self, costs: Floats) -> None:
+        before = self.order
         while (place := self.view.violation(costs, self.config.thrash_avoidance)) is not None:
+            if self.order == before:
+                self.why = self._violated(place, usable_costs(costs))
             self.order = self.view.correct(place, self.window.rows(), costs)
+
+    def _violated(self, place: int, costs: Floats) -> str:
+        behind = [Rank(f, int(n), float(costs[f])) for f, n in zip(self.order, self.view.counts[place], strict=True)]
+        return outranked(place, better=max(behind[place:], key=lambda r: r.drops / r.seconds), worse=behind[place])

@@ -95,8 +95,8 @@ class Auto(Reoptimizer):
         """Decide on the order, then on the effort."""
         if self.filters < 2:
             return self.order
-        before = self.order
-        self.order = (self._sweeper or self._watcher).observe(seen)
+        before, decider = self.order, self._sweeper or self._watcher
+        self.order = decider.observe(seen)
         self._rows += int(seen.entered.max(initial=0))
         jumped = self._rates.jumped(seen, before)
         if self._sweeper is not None:
@@ -113,6 +113,7 @@ class Auto(Reoptimizer):
             self._probability = min(self._probability, WATCHING_BUDGET / profiling_share(seen, before))
             self._settle(len(seen.drops), changed=self.order != before)
         if self.order != before:
+            self.why = decider.why
             self._rates.expect(self.order, self._watcher.profiles())
         return self.order
 
@@ -162,7 +163,7 @@ class Auto(Reoptimizer):
         return AGreedy(self.filters, config=self.config, precedence=self.precedence, seed=seed)
 
     def _why(self, jumped: int | None) -> str:
-        return "the sweep found a better order" if jumped is None else f"the drop rate of filter {jumped + 1} jumped"
+        return "the sweep found a better order" if jumped is None else f"the drop rate of {{{jumped}}} jumped"
 
 
 def resting_config(config: OrderingConfig) -> OrderingConfig:

@@ -54,14 +54,15 @@ class Seed:
 class Reoptimizer(ABC):
     """One ordering policy. Subclasses implement `observe`, and override the rest where they profile less.
 
-    `mode` names how hard it profiles, `reason` why it last changed its mind; both are for people to read. Of one chunk
-    of tuples at most `chunk_profiles` are profiled.
+    `why` says why the order changed last, `mode` how hard it profiles, and `reason` why that changed: for people to
+    read, with filters as in `ordering.why`. Of one chunk of tuples at most `chunk_profiles` are profiled.
     """
 
     name: ClassVar[str]
     chunk_profiles: ClassVar[float] = float("inf")
     mode: str = "steady"
     reason: str = ""
+    why: str = ""
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ from anabranch.config import OrderingConfig
 from anabranch.model.arrays import Floats, Order
 from anabranch.ordering.base import Observation, Seed
 from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
 from anabranch.stats.processing_times import usable_costs
 
@@ -59,16 +60,24 @@ class Independent(Windowed):
         expired = self._slide(seen)
         self._drops = self._drops + np.sum(seen.drops, axis=0) - expired.sum(axis=0)
         if self._ready():
-            self.order = self._sorted(self._drops / usable_costs(seen.costs))
+            self._sort(usable_costs(seen.costs))
         return self.order
 
-    def _sorted(self, ranks: Floats) -> Order:
+    def _sort(self, costs: Floats) -> None:
+        ranks = self._drops / costs
         placed = ranks.take(self.order)
         best_behind = np.maximum.accumulate(placed[::-1])[::-1]
-        if not (placed < self.config.thrash_avoidance * best_behind).any():
-            return self.order
+        beaten = placed < self.config.thrash_avoidance * best_behind
+        if not beaten.any():
+            return
         wish = self.precedence.legal(sorted(self.order, key=lambda f: -ranks[f]))
-        return wish if not self.precedence or self._repairs(wish, placed) else self.order
+        if not self.precedence or self._repairs(wish, placed):
+            self.why = self._violated(int(beaten.argmax()), costs)
+            self.order = wish
+
+    def _violated(self, place: int, costs: Floats) -> str:
+        behind = [Rank(f, int(self._drops[f]), float(costs[f])) for f in self.order[place:]]
+        return outranked(place, better=max(behind, key=lambda r: r.drops / r.seconds), worse=behind[0])
 
     def _repairs(self, wish: Order, placed: Floats) -> bool:
         """Whether some filter that is beaten now comes behind the one that beats it."""

@@ -39,6 +39,7 @@ from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
 from anabranch.ordering.base import Observation, Seed
 from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
 from anabranch.stats.processing_times import usable_costs
 
@@ -79,6 +80,7 @@ class LocalSwaps(Windowed):
         self._arrived += len(seen.drops)
         costs = usable_costs(seen.costs)
         while (place := self._violation(costs)) is not None:
+            self.why = self._violated(place, costs)
             self._swap(place)
         return self.order
 
@@ -102,6 +104,11 @@ class LocalSwaps(Windowed):
             if counted >= self.config.minimum_profiles and not pinned:
                 return int(place)
         return None
+
+    def _violated(self, place: int, costs: Floats) -> str:
+        there, behind = self.order[place : place + 2]
+        better = Rank(behind, int(self._next[place]), float(costs[behind]))
+        return outranked(place, better=better, worse=Rank(there, int(self._own[place]), float(costs[there])))
 
     def _swap(self, place: int) -> None:
         order = list(self.order)

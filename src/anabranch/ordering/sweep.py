@@ -41,6 +41,7 @@ from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
 from anabranch.ordering.base import Observation, Seed
 from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
 from anabranch.stats.processing_times import usable_costs
 
@@ -75,12 +76,18 @@ class Sweep(Windowed):
         self._count(expired, -1)
         place = self._better_place(seen.costs) if self._ready() else None
         if place is not None:
+            self.why = self._violated(place, usable_costs(seen.costs))
             order = list(self.order)
             order.insert(place, order.pop(self.profiled))
             self.order = tuple(order)
         if place is not None or self._fresh >= self.config.window_tuples:
             self._start_stage(self.profiled % (self.filters - 1) + 1)
         return self.order
+
+    def _violated(self, place: int, costs: Floats) -> str:
+        mover, there = self.order[self.profiled], self.order[place]
+        better = Rank(mover, int(self._rival[place]), float(costs[mover]))
+        return outranked(place, better=better, worse=Rank(there, int(self._own[place]), float(costs[there])))
 
     def _start_stage(self, place: int) -> None:
         self.profiled = place

@@ -9,6 +9,7 @@ from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.greedy import expected_cost
 from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.why import cheaper
 from anabranch.stats.profile_window import ProfileWindow
 
 
@@ -61,6 +62,6 @@ class Windowed(Reoptimizer):
     def _adopt_if_cheaper(self, proposal: Order, costs: Floats) -> None:
         """Take an order whose cost over the window is below alpha times the present one's."""
         rows = self.window.rows()
-        present = expected_cost(self.order, rows, costs)
-        if expected_cost(proposal, rows, costs) < self.config.thrash_avoidance * present:
-            self.order = proposal
+        present, wished = (expected_cost(order, rows, costs) for order in (self.order, proposal))
+        if wished < self.config.thrash_avoidance * present:
+            self.order, self.why = proposal, cheaper(wished, than=present)

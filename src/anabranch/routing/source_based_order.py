@@ -34,6 +34,7 @@ class SourceBasedOrder(Reoptimizer):
     """
 
     name = "sbr"
+    why = "drawn anew: what drops more, comes first more often"
 
     def __init__(
         self,

@@ -162,7 +162,8 @@ class NativeOrder:
             empty = np.zeros(len(self.predicates), dtype=np.int64)
             self._policy.observe(Profile(drops[drops.any(axis=1)], empty, empty, self._costs))
         if self.names() != before:
-            self.why = f"profile of {len(rows)} rows of the last micro-batch"
+            why = self._policy.why.format(*(p.name for p in self.predicates))
+            self.why = f"profile of {len(rows)} rows of the last micro-batch: {why}"
             yield PilotDecided(int(seen["rows"]), self._name, before, self.names(), len(rows), self.why)
         reason = self._routes.learn(from_json(rows, self.attributes), drops, self._costs) if len(drops) else None
         if reason is not None:
