@@ -39,6 +39,7 @@ from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.delivery import Address
 from anabranch.spark.evaluators import Evaluator
+from anabranch.spark.identities import with_identities_of
 from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
 from anabranch.spark.names import column, unused_name
 from anabranch.spark.plans import attribute
@@ -197,11 +198,17 @@ class FilterTask:
         for route in after.keys() & before.keys():
             (old, was), (new, now) = before[route], after[route]
             policy = pipeline.policy_of(route)
-            why = f"{route}: {policy.reason}" if route else policy.reason
             if new != old:
+                why = self._told(route, policy.why)
                 yield events.Reordered(at, self.policy, self._names(old), self._names(new), why, partition)
             if now != was:
+                why = self._told(route, policy.reason)
                 yield events.EffortChanged(at, self.policy, now, policy.profile_probability, why, partition)
+
+    def _told(self, route: str, why: str) -> str:
+        """Words of a policy, with the names of the predicates, and the route that they are about."""
+        words = why.format(*self._names(range(len(self.evaluators))))
+        return f"{route}: {words}" if route else words
 
     def _routes_changed(self, pipeline: RoutedPipeline, partition: int) -> events.Event:
         lines = tuple(
@@ -324,7 +331,7 @@ def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> Da
 
     wide = df.select("*", *(column(df, name) for name in task.columns))
     numbered = wide.toDF(*(f"c{i}" for i in range(len(wide.columns))))
-    return numbered.mapInArrow(judge, shape).toDF(*(f.name for f in fields))
+    return with_identities_of(df, numbered.mapInArrow(judge, shape), [f.name for f in fields])
 
 
 def new_identity() -> str:
