@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Bag = Callable[[DataFrame], Counter[str]]
 EAGER = ab.OrderingConfig(profile_probability=0.6, window_tuples=50, minimum_profiles=5)
 YES, NO, NULL, FAIL, UNREAD = range(5)
+PLACE = " (test_properties.py, line "
 """The last one is that of a term on a row for which what it reads could not be computed."""
 FLAVOURS: list[Flavour] = ["scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator"]
 identities = count()
@@ -220,7 +221,8 @@ def test_a_task_gives_the_rows_of_the_definition(
     passed, failed = script.definition()
     starts = [at * most for at in range(len(batches))]
     assert [at + row for at, b in zip(starts, batches, strict=True) for row in np.flatnonzero(b.mask)] == passed
-    assert {at + row: why for at, b in zip(starts, batches, strict=True) for row, why in b.failed.items()} == failed
+    told = {at + row: why for at, b in zip(starts, batches, strict=True) for row, why in b.failed.items()}
+    assert {row: (name, said.partition(PLACE)[0]) for row, (name, said) in told.items()} == failed
     check_kept(script, batches, set(passed))
     check_calls(script)
 
@@ -266,7 +268,7 @@ def test_a_task_raises_where_a_failure_counts(terms: list[Term], policy: str, ro
     with pytest.raises(DataError) as caught:
         run(task(script, policy, quarantine=False), rows, 64)
     assert str(caught.value).startswith(
-        f"predicate {name!r} failed on a row that no other predicate rejects: {message}\n"
+        f"predicate {name!r} failed on a row that no other predicate rejects: {message}{PLACE}"
     )
 
 

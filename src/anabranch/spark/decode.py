@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 )
 
 from anabranch.model.arrays import Mask, Rows
+from anabranch.spark.messages import message
 
 Converter = Callable[[Any], Any]
 
@@ -199,15 +200,6 @@ def _python_values(array: pa.Array, convert: Converter | None) -> Any:
     for i, value in enumerate(array.to_pylist()):
         values[i] = value if value is None or convert is None else convert(value)
     return values
-
-
-def message(error: Exception) -> str:
-    """What an exception says, as a text that can be written anywhere."""
-    try:
-        said = str(error)
-    except Exception:
-        said = "an error that cannot say what it is"
-    return f"{type(error).__name__}: {said}".encode(errors="backslashreplace").decode()
 
 
 def true_mask(array: pa.Array) -> Any:

@@ -18,8 +18,9 @@ from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
 from anabranch.ordering.pipeline import Verdict
-from anabranch.spark.decode import Columns, message, true_mask
+from anabranch.spark.decode import Columns, true_mask
 from anabranch.spark.encode import encoder, instants
+from anabranch.spark.messages import message
 
 BOOLEAN = pa.bool_()
 MISFITS = (ArithmeticError, TypeError, ValueError, pa.ArrowException)
