@@ -132,6 +132,14 @@ def text_test(text: str) -> bool:
     return bool(text)
 
 
+async def later(text: str) -> bool:
+    return bool(text)
+
+
+def one_by_one(text: str) -> Iterator[bool]:
+    yield bool(text)
+
+
 class UserDefinedType:
     """Stands for the class of that name in Spark."""
 
@@ -163,8 +171,8 @@ BAD: list[tuple[Callable[[], object], str]] = [
         "predicate 'text_test' has kind 'pur'\n  hint: did you mean 'pure'? The kinds are: pure, fallible, volatile",
     ),
     (
-        lambda: ab.predicate("a > 3", "a"),
-        "a predicate needs a function or a column expression, not str",
+        lambda: ab.predicate(3, "a"),
+        "a predicate needs a function or a column expression, not int",
     ),
     (
         lambda: ab.predicate(text_test, 3),  # type: ignore[arg-type]
@@ -206,10 +214,32 @@ BAD: list[tuple[Callable[[], object], str]] = [
         'a function is not a predicate by itself\n  hint: name its columns: ab.predicate(function, "column")',
     ),
     (
-        lambda: gather(["a > 3"]),
+        lambda: gather([3]),
+        "int is not a predicate: 3\n  hint: use a Spark column expression, SQL text, ab.predicate or ab.lookup",
+    ),
+    (
+        lambda: gather([("a > 3", "a < 9")]),
+        "a tuple is not a predicate\n  hint: unpack it: ab.where(df, *predicates)",
+    ),
+    (
+        lambda: ab.predicate("a > 3", "a"),
         (
-            "str is not a predicate: 'a > 3'\n"
-            "  hint: use a Spark column expression (F.expr for SQL text), ab.predicate or ab.lookup"
+            "a column expression takes no columns: it is left to Spark\n"
+            "  hint: only name, kind, strict and pinned; compute values with withColumn, or in a Python function"
+        ),
+    ),
+    (
+        lambda: ab.predicate(later, "a"),
+        (
+            "predicate 'later' is an async function, which returns no answer by itself\n"
+            "  hint: use a function that returns one; a generator takes and yields batches: Iterator[pd.Series]"
+        ),
+    ),
+    (
+        lambda: ab.predicate(one_by_one, "a"),
+        (
+            "predicate 'one_by_one' is a generator, which returns no answer by itself\n"
+            "  hint: use a function that returns one; a generator takes and yields batches: Iterator[pd.Series]"
         ),
     ),
     (

@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     ),
     "no DataFrame": (
         lambda df: ab.where(df.limit(1).toPandas(), F.col("a") > 3),  # type: ignore[arg-type]
-        "a filter needs a DataFrame of Spark, not DataFrame\n  hint: spark.createDataFrame",
+        "a filter needs a DataFrame of Spark, not pandas.DataFrame\n  hint: make one by spark.createDataFrame",
     ),
     "numbers that no column holds": (
         lambda df: ab.where(df, ab.lookup("a", [2**70])),
@@ -149,12 +149,24 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, always),  # type: ignore[arg-type]
         'a function is not a predicate by itself\n  hint: name its columns: ab.predicate(function, "column")',
     ),
-    "text": (
-        lambda df: ab.where(df, "a > 3"),  # type: ignore[arg-type]
+    "text that is no SQL": (
+        lambda df: ab.where(df, "a >> > 3"),
+        "predicate 'a >> > 3' is not a condition on this DataFrame: [PARSE_SYNTAX_ERROR] Syntax error at or ",
+    ),
+    "unknown column of a text": (
+        lambda df: ab.where(df, "txt is null"),
         (
-            "str is not a predicate: 'a > 3'\n"
-            "  hint: use a Spark column expression (F.expr for SQL text), ab.predicate or ab.lookup"
+            "unknown column 'txt' in predicate 'txt is null'\n"
+            "  hint: did you mean 'text'? The columns are: id, a, b, text, dst, list"
         ),
+    ),
+    "a list": (
+        lambda df: ab.where(df, [F.col("a") > 3, "a < 9"]),  # type: ignore[arg-type]
+        "a list is not a predicate\n  hint: unpack it: ab.where(df, *predicates)",
+    ),
+    "a truth": (
+        lambda df: ab.where(df, True),  # type: ignore[arg-type]
+        ("bool is not a predicate: True\n  hint: use a Spark column expression, SQL text, ab.predicate or ab.lookup"),
     ),
     "unknown policy": (
         lambda df: ab.where(df, F.col("a") > 3, policy="agredy"),
@@ -341,11 +353,17 @@ FAILING: dict[str, tuple[Filtered, str]] = {
     ),
     "always raising": (
         lambda df: ab.where(df.coalesce(1), ab.predicate(raising, "id", name="p")),
-        "predicate 'p' failed on a row that no other predicate rejects: RuntimeError: no answer for 0",
+        (
+            "predicate 'p' failed on a row that no other predicate rejects: "
+            "RuntimeError: no answer for 0 (test_bad_input.py, line "
+        ),
     ),
     "sometimes raising": (
         lambda df: ab.where(df.coalesce(1), ab.predicate(lambda id: 1 / (id - 900) != 0, "id", name="p")),
-        "predicate 'p' failed on a row that no other predicate rejects: ZeroDivisionError: division by zero",
+        (
+            "predicate 'p' failed on a row that no other predicate rejects: "
+            "ZeroDivisionError: division by zero (test_bad_input.py, line "
+        ),
     ),
     "look-up of another type": (
         lambda df: ab.where(df, ab.lookup("a", {"x"}, name="p")),
@@ -543,6 +561,18 @@ def test_names_of_columns_fold_as_spark_folds_them(rows: DataFrame, settings_of:
     assert ab.where(rows, upper).count() == rows.where("dst = '10.1.0.7'").count()
     with settings_of(spark__sql__caseSensitive=True), pytest.raises(UnknownColumn, match="did you mean 'dst'"):
         ab.where(rows, upper)
+
+
+def test_in_a_case_sensitive_session_a_kept_column_is_no_other(spark: SparkSession, settings_of: Any) -> None:
+    keeper = ab.predicate(lambda n: -n, "id", returns="long", keep="ID", test=lambda n: n > -8, name="keeper")
+    reader = ab.predicate(lambda n: n < 5, "id", name="reader")
+    of_kept = ab.predicate(lambda n: n < -1, "ID", name="of kept")
+    with settings_of(spark__sql__caseSensitive=True):
+        out = ab.where(spark.range(10), of_kept, reader, "ID > -4", keeper)
+        assert sorted(map(tuple, out.collect())) == [(2, -2), (3, -3)]
+        assert out.columns == ["id", "ID"]
+    with pytest.raises(QueryError, match="the kept column 'ID' is in the input already"):
+        ab.where(spark.range(10), keeper)
 
 
 def test_predicates_of_no_column(rows: DataFrame) -> None:

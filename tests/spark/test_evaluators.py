@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +25,14 @@ from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Rows
 from anabranch.model.predicates import Flavour
 from anabranch.model.prefixes import PrefixSet
+from anabranch.ordering.pipeline import Verdict
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
-from anabranch.spark.lookup import Member, UnderPrefix
+from anabranch.spark.lookup import Member, SessionRules, UnderPrefix
 from anabranch.spark.schemas import arrow_type
 
 VALUES = [5, None, 0, 7, -2, 9]
+PLACE = re.compile(r" \(\S+, line \d+\)$")
 FLAVOURS: tuple[Flavour, ...] = ("scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator")
 each_flavour = pytest.mark.parametrize("flavour", FLAVOURS)
 
@@ -67,6 +71,23 @@ def evaluator(flavour: Flavour, test: Callable[[Any], Any], **options: Any) -> E
     return Evaluator("it", in_flavour(flavour, test, kind), ("a",), flavour, kind, **options)
 
 
+def said(verdict: Verdict) -> dict[int, str]:
+    """What failures say, without the lines that said it."""
+    return {at: PLACE.sub("", told) for at, told in (verdict.failures or {}).items()}
+
+
+def test_a_failure_names_the_line_of_the_function_not_what_it_called() -> None:
+    def parsed(text: int) -> bool:
+        return bool(json.loads(f"{{{text}"))
+
+    verdict = evaluator("scalar", parsed)(columns(), rows(0))
+    line = parsed.__code__.co_firstlineno + 1
+    assert verdict.failures is not None
+    assert verdict.failures[0].startswith("JSONDecodeError: Expecting property name enclosed in double quotes")
+    assert verdict.failures[0].endswith(f" (test_evaluators.py, line {line})")
+    assert evaluator("scalar", len)(columns(), rows(0)).failures == {0: "TypeError: object of type 'int' has no len()"}
+
+
 @each_flavour
 def test_null_is_not_true(flavour: Flavour) -> None:
     verdict = evaluator(flavour, lambda v: None if v is None else v > 4)(columns(), rows(0, 1, 2, 3, 5))
@@ -98,7 +119,7 @@ def test_failing_everywhere(flavour: Flavour) -> None:
 
     verdict = evaluator(flavour, broken)(columns(), rows(*range(6)))
     assert not verdict.passed.any()
-    assert verdict.failures == dict.fromkeys(range(6), "KeyError: 'gone'")
+    assert said(verdict) == dict.fromkeys(range(6), "KeyError: 'gone'")
 
 
 @each_flavour
@@ -137,7 +158,7 @@ def test_errors_of_test_count_as_the_predicate_s() -> None:
     judge = Evaluator("it", lambda v: v, ("a",), "scalar", pa.int64(), lambda v: 1 // v > 0)
     verdict = judge(columns([None, 1, 0, 1]), rows(0, 1, 2, 3))
     assert verdict.passed.tolist() == [False, True, False, True]
-    assert verdict.failures == {2: "ZeroDivisionError: integer division or modulo by zero"}
+    assert said(verdict) == {2: "ZeroDivisionError: integer division or modulo by zero"}
 
 
 @given(
@@ -157,7 +178,7 @@ def test_every_flavour_agrees_with_the_definition(fates: list[str], flavour: Fla
     verdict = evaluator(flavour, judge)(columns(list(range(len(fates)))), rows(*wanted))
     assert verdict.passed.tolist() == [fates[i] == "yes" for i in wanted]
     failing = {at: f"RuntimeError: {i}" for at, i in enumerate(wanted) if fates[i] == "fail"}
-    assert (verdict.failures or {}) == failing
+    assert said(verdict) == failing
 
 
 def test_scalar_functions_are_called_once_per_row_even_if_some_fail() -> None:
@@ -184,7 +205,7 @@ def test_a_function_of_no_columns_may_fail_on_some_rows() -> None:
     judge = Evaluator("it", lambda: {True: True}[next(answers)], (), "scalar", BOOLEAN)  # type: ignore[index]
     verdict = judge(columns(), rows(0, 1, 2))
     assert verdict.passed.tolist() == [True, False, True]
-    assert verdict.failures == {1: "KeyError: None"}
+    assert said(verdict) == {1: "KeyError: None"}
 
 
 def test_what_must_not_be_repeated_fails_as_a_whole() -> None:
@@ -196,7 +217,7 @@ def test_what_must_not_be_repeated_fails_as_a_whole() -> None:
 
     verdict = Evaluator("it", noting, ("a",), "arrow", BOOLEAN, repeatable=False)(columns(), rows(0, 1, 2))
     assert called == [3]
-    assert verdict.failures == dict.fromkeys(range(3), "ValueError: one of these")
+    assert said(verdict) == dict.fromkeys(range(3), "ValueError: one of these")
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -346,7 +367,7 @@ def test_quick_calls_and_other_threads_are_left_alone() -> None:
 def test_a_value_that_could_not_be_computed_is_neither_read_nor_rejected(flavour: Flavour) -> None:
     chunk = columns([1, 0, 2, 4])
     inverse = Evaluator("inverse", lambda v: 8 // v, ("a",), "scalar", pa.int64(), lambda v: True, keep="b")
-    assert inverse(chunk, rows(0, 1, 2)).failures == {1: "ZeroDivisionError: integer division or modulo by zero"}
+    assert said(inverse(chunk, rows(0, 1, 2))) == {1: "ZeroDivisionError: integer division or modulo by zero"}
     read: list[Any] = []
 
     def large(value: Any) -> bool:
@@ -379,7 +400,7 @@ def test_iterators_keep_their_set_up_until_they_fail() -> None:
     for _ in range(5):
         assert judge(columns([1, -1]), rows(0, 1)).passed.tolist() == [True, False]
     assert len(started) == 1
-    assert judge(columns([1, 13]), rows(0, 1)).failures == {1: "ValueError: 13"}
+    assert said(judge(columns([1, 13]), rows(0, 1))) == {1: "ValueError: 13"}
     assert judge(columns([1, -1]), rows(0, 1)).passed.tolist() == [True, False]
 
 
@@ -552,7 +573,7 @@ TOKYO = timezone(timedelta(hours=9))
 def test_local_times_are_looked_up_in_the_session_s_zone(values: pa.Array, kind: pa.DataType) -> None:
     local = pa.array([MIDNIGHT, MIDNIGHT + timedelta(days=1)])
     column = pc.assume_timezone(local, "Asia/Tokyo") if getattr(kind, "tz", None) else local.cast(kind)
-    assert Member(values, time_zone="Asia/Tokyo")(column).to_pylist() == [True, False]
+    assert Member(values, rules=SessionRules("Asia/Tokyo"))(column).to_pylist() == [True, False]
 
 
 @pytest.mark.parametrize("make", [pd.Series, np.array])

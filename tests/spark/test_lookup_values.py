@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import anabranch as ab
 from anabranch.errors import QueryError, UnknownColumn
 from anabranch.spark import lookup as lookups
-from anabranch.spark.lookup import member_test
+from anabranch.spark.lookup import SessionRules, member_test
 from anabranch.spark.lookup_table import collect_values
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -27,10 +27,10 @@ TOKYO = timezone(timedelta(hours=9))
 Matrix = tuple[pa.Table, dict[tuple[str, str], list[bool | None]]]
 
 
-def found(values: Any, column: pa.Array, *, on: Any = None, zone: str = "UTC") -> list[bool | None]:
+def found(values: Any, column: pa.Array, *, on: Any = None, rules: SessionRules | None = None) -> list[bool | None]:
     """What a worker answers for a column."""
     p = ab.lookup("c", values, on=on)
-    answers: list[bool | None] = member_test(p, collect_values(p), zone)(column).to_pylist()
+    answers: list[bool | None] = member_test(p, collect_values(p), rules or SessionRules())(column).to_pylist()
     return answers
 
 
@@ -53,13 +53,13 @@ def matrix(spark: SparkSession, pool: list[str], kinds: list[str]) -> Matrix:
     return values.toArrow().sort_by("at"), {pair: answers.column(" ".join(pair)).to_pylist() for pair in pairs}
 
 
-def disagreements(compared: Matrix, zone: str) -> list[str]:
+def disagreements(compared: Matrix, rules: SessionRules) -> list[str]:
     (table, wanted), wrong = compared, []
     for (one, other), answers in wanted.items():
         column, sets = table.column(one).combine_chunks(), table.column(other).combine_chunks()
         for at in range(len(sets)):
             if sets[at].is_valid:
-                ours = found(sets.slice(at, 1), column, zone=zone)
+                ours = found(sets.slice(at, 1), column, rules=rules)
                 said = answers[at * len(column) : (at + 1) * len(column)]
                 wrong += [
                     f"{column[i]} of {one} in {sets[at]} of {other}: {ours[i]}, in Spark {said[i]}"
@@ -85,7 +85,15 @@ def numbers(spark: SparkSession) -> Matrix:
 @pytest.mark.parametrize("rehashed", [1000, 0])
 def test_numbers_are_compared_as_in_spark(numbers: Matrix, monkeypatch: pytest.MonkeyPatch, rehashed: int) -> None:
     monkeypatch.setattr(lookups, "REHASHED_VALUES", rehashed)
-    assert disagreements(numbers, "UTC") == []
+    assert disagreements(numbers, SessionRules()) == []
+
+
+def test_numbers_are_compared_as_in_spark_without_ansi_mode(spark: SparkSession, settings_of: Any) -> None:
+    with settings_of(spark__sql__ansi__enabled="false"):
+        assert disagreements(matrix(spark, NUMBERS, NUMBER_KINDS), SessionRules(ansi=False)) == []
+        large = spark.sql("select 16777217 n")
+        assert ab.where(large, ab.lookup("n", large.selectExpr("float(n)"))).count() == 1
+    assert ab.where(large, ab.lookup("n", large.selectExpr("float(n)"))).count() == 0
 
 
 TIMES = [
@@ -105,7 +113,7 @@ TIMES = [
 @pytest.mark.parametrize("zone", ["America/New_York", "America/Sao_Paulo", "GMT+9", "JST", "-5:30"])
 def test_times_are_compared_as_in_spark_in_any_zone(spark: SparkSession, settings_of: Any, zone: str) -> None:
     with settings_of(spark__sql__session__timeZone=zone):
-        assert disagreements(matrix(spark, TIMES, ["date", "timestamp", "timestamp_ntz"]), zone) == []
+        assert disagreements(matrix(spark, TIMES, ["date", "timestamp", "timestamp_ntz"]), SessionRules(zone)) == []
 
 
 def test_filters_find_numbers_and_times_of_other_types(spark: SparkSession, settings_of: Any) -> None:
@@ -303,11 +311,11 @@ def test_a_column_is_no_table(spark: SparkSession) -> None:
 @pytest.mark.parametrize(("zone", "hour"), [("Z", 12), ("UTC", 12), ("UTC+01:00", 11), ("GMT+9", 3), ("+0530", 6.5)])
 def test_zones_have_other_names_in_arrow(spark: SparkSession, zone: str, hour: float) -> None:
     column = pa.array([MIDNIGHT + timedelta(hours=hour), NOON + timedelta(hours=1)], pa.timestamp("us", "UTC"))
-    assert found([NOON], column, zone=zone) == [True, False]
-    assert found([], column, zone=zone) == [False, False]
+    assert found([NOON], column, rules=SessionRules(zone)) == [True, False]
+    assert found([], column, rules=SessionRules(zone)) == [False, False]
 
 
 def test_zones_that_arrow_does_not_know_are_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "_is_known", lambda zone: False)
     with pytest.raises(QueryError, match="looks up times in the session's time zone 'JST', which Arrow does not know"):
-        found([NOON], pa.array([NOON]), zone="JST")
+        found([NOON], pa.array([NOON]), rules=SessionRules("JST"))

@@ -304,6 +304,13 @@ def test_columns_with_odd_names_are_sampled(rows: DataFrame) -> None:
     assert f.apply(odd).count() == odd.where(terms[0] & terms[1]).count()
 
 
+def test_sql_texts_are_native_predicates(rows: DataFrame, bag: Bag) -> None:
+    f = ab.Filter("a > 5", ab.predicate("text rlike '[02468]$'", name="even"), "a > 5", "b between 0.1 and 0.6")
+    assert bag(f.apply(rows)) == bag(rows.where("a > 5 and text rlike '[02468]$' and b between 0.1 and 0.6"))
+    assert {p.predicate for p in f.report().predicates} == {"a > 5", "even", "a > 5 #2", "b between 0.1 and 0.6"}
+    assert f.explain(rows).startswith("anabranch filter: policy auto, 4 predicates")
+
+
 def test_the_same_expression_twice_gets_two_names(rows: DataFrame) -> None:
     f = ab.Filter(F.col("a") > 3, F.col("a") > 3)
     assert len({p.name for p in f.predicates}) == 2

@@ -1,4 +1,4 @@
-"""What a user writes: `predicate(...)`, `lookup(...)`, or a bare Spark column expression."""
+"""What a user writes: `predicate(...)`, `lookup(...)`, or a bare Spark column expression or SQL text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def predicate(
     pinned: bool = False,
     time_limit: float | None = None,
 ) -> Predicate:
-    """A predicate from a Python function of some columns (or a named native one, from a Spark column expression).
+    """A predicate from a Python function of some columns (or a named native one, from a column expression or SQL text).
 
     Type hints decide how the function is called, as in Spark: `pd.Series` and `pa.Array` get a batch of rows,
     `Iterator[...]` of them keeps its set-up (a model, say) between batches, anything else gets one value per row. An
@@ -72,7 +72,7 @@ def predicate(
     >>> predicate(has_signature, "payload").name
     'has_signature'
     """
-    if is_column(function):
+    if isinstance(function, str) or is_column(function):
         unused = {"columns": columns, "returns": returns, "keep": keep, "test": test, "time_limit": time_limit}
         _refuse_for_columns([option for option, given in unused.items() if given not in (None, ())])
         return native(function, name=name, kind=kind, strict=strict, pinned=pinned)
@@ -139,7 +139,7 @@ def lookup(
 def native(
     column: Any, *, name: str | None = None, kind: Kind | None = None, strict: bool = False, pinned: bool = False
 ) -> NativePredicate:
-    """A Spark column expression as a predicate; its text is its name unless one is given."""
+    """A Spark column expression, or SQL text, as a predicate; its text is its name unless one is given."""
     name = name or column_text(column)
     _check_kind(name, kind)
     return NativePredicate(name, kind or "pure", strict, pinned, column, declared=kind is not None)
@@ -158,16 +158,18 @@ def gather(items: Iterable[Any]) -> tuple[Predicate, ...]:
     for item in items:
         if isinstance(item, Predicate):
             found.append(item)
-        elif is_column(item):
+        elif isinstance(item, str) or is_column(item):
             found.append(_fresh(native(item), found))
         elif callable(item):
             raise QueryError(
                 "a function is not a predicate by itself", hint='name its columns: ab.predicate(function, "column")'
             )
+        elif isinstance(item, list | tuple):
+            raise QueryError(f"a {type(item).__name__} is not a predicate", hint="unpack it: ab.where(df, *predicates)")
         else:
             raise QueryError(
                 f"{type(item).__name__} is not a predicate: {item!r}",
-                hint="use a Spark column expression (F.expr for SQL text), ab.predicate or ab.lookup",
+                hint="use a Spark column expression, SQL text, ab.predicate or ab.lookup",
             )
     return tuple(found)
 
@@ -259,6 +261,12 @@ def _refuse_for_columns(options: Sequence[str]) -> None:
 
 def _check_parameters(name: str, function: Callable[..., Any], flavour: Flavour, columns: Sequence[str]) -> None:
     """Refuse a function that cannot be called with its columns, where it says what it takes."""
+    if inspect.iscoroutinefunction(function) or (flavour == "scalar" and inspect.isgeneratorfunction(function)):
+        kind = "a generator" if inspect.isgeneratorfunction(function) else "an async function"
+        raise QueryError(
+            f"predicate {name!r} is {kind}, which returns no answer by itself",
+            hint="use a function that returns one; a generator takes and yields batches: Iterator[pd.Series]",
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

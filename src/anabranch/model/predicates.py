@@ -62,7 +62,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class NativePredicate(Predicate):
-    """A Spark column expression, left to Catalyst; its kind is found by analysis unless it was declared.
+    """A Spark column expression or SQL text, left to Catalyst; its kind is found by analysis unless it was declared.
 
     So are `trivial` (it only compares), `has_python`, the `columns` that it reads, and its `sql` text; and `hidden`: it
     reads something that the DataFrame has no longer, or never had as a column (an aggregate, a file's metadata).
@@ -126,15 +126,15 @@ class LookupPredicate(Predicate):
         return (self.column,)
 
 
-def as_kept(predicates: Sequence[Predicate]) -> tuple[Predicate, ...]:
-    """The predicates, those that read a kept column by its very name: names of columns are the same in any case.
+def as_kept(predicates: Sequence[Predicate], fold: Callable[[str], str] = str.lower) -> tuple[Predicate, ...]:
+    """The predicates, those that read a kept column by its very name; `fold` makes names equal that are the same.
 
     >>> reader, keeper = as_kept([PythonPredicate("top", columns=("Score",)), PythonPredicate("score", keep="score")])
     >>> reader.reads
     ('score',)
     """
-    kept = {p.keeps.lower(): p.keeps for p in predicates if p.keeps}
-    return tuple(_reading(p, tuple(kept.get(name.lower(), name) for name in p.reads)) for p in predicates)
+    kept = {fold(p.keeps): p.keeps for p in predicates if p.keeps}
+    return tuple(_reading(p, tuple(kept.get(fold(name), name) for name in p.reads)) for p in predicates)
 
 
 def _reading(p: Predicate, columns: tuple[str, ...]) -> Predicate:

@@ -20,14 +20,16 @@ from anabranch.model.build import is_column
 from anabranch.model.predicates import LookupPredicate, Predicate, PythonPredicate
 from anabranch.spark.arrow import ERROR_COLUMN, PREDICATE_COLUMN
 from anabranch.spark.attempts import attempt
+from anabranch.spark.names import folding
 from anabranch.spark.schemas import arrow_type
 
 
 def input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, DataType]) -> dict[str, DataType]:
     """Columns that enter the worker, with their types; kept ones are computed there."""
     types: dict[str, DataType] = {}
+    fold = folding(df.sparkSession)
     for name in kept:
-        if name.lower() in (c.lower() for c in df.columns):
+        if fold(name) in map(fold, df.columns):
             raise QueryError(
                 f"the kept column {name!r} is in the input already", hint="choose another name for keep=..."
             )
@@ -82,7 +84,7 @@ def column_names(attributes: Any) -> tuple[str, ...]:
 
 def column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:
     """The type of the column that a user means by a name."""
-    fold = str.__str__ if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    fold = folding(df.sparkSession)
     matches = [f.dataType for f in df.schema.fields if fold(f.name) == fold(name)]
     if len(matches) == 1:
         return matches[0]
@@ -145,6 +147,7 @@ def require_classic(df: DataFrame) -> None:
             hint="the DataFrame comes first: ab.where(df, predicate, ...)",
         )
     if not hasattr(df, "sparkSession"):
-        raise QueryError(f"a filter needs a DataFrame of Spark, not {type(df).__name__}", hint="spark.createDataFrame")
+        found = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
+        raise QueryError(f"a filter needs a DataFrame of Spark, not {found}", hint="make one by spark.createDataFrame")
     if not hasattr(df, "_jdf"):
         raise ResourceError("Spark Connect sessions are not supported yet", hint="use a classic SparkSession")

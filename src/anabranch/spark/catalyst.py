@@ -69,6 +69,8 @@ WIDE_PLANS = frozenset(
 
 def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
     """Analyze a native predicate against a DataFrame; wrong names and types get our own errors."""
+    if isinstance(predicate.column, str):
+        predicate = replace(predicate, column=F.expr(predicate.column))
     try:
         with attempt():
             plan = df.where(predicate.column)._jdf.queryExecution().analyzed()
@@ -330,7 +332,8 @@ def _explained(error: AnalysisException, predicate: NativePredicate, df: DataFra
     parameters = error.getMessageParameters() or {}
     if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
         return UnknownColumn(parameters.get("objectName", "?").strip("`"), df.columns, where=where)
+    said = next(line for line in str(error).splitlines() if line)  # of text that is no SQL, the first line is empty
     return QueryError(
-        f"{where} is not a condition on this DataFrame: {str(error).splitlines()[0]}",
+        f"{where} is not a condition on this DataFrame: {said}",
         hint="it must be a boolean column expression",
     )

@@ -50,8 +50,9 @@ from anabranch.spark.admission import (
 from anabranch.spark.delivery import Address, address_of
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Kinds, Part, open_ledger
-from anabranch.spark.lookup import member_test
+from anabranch.spark.lookup import SessionRules, member_test
 from anabranch.spark.lookup_table import collect_values
+from anabranch.spark.names import folding
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
 from anabranch.spark.tuner import Tuner
@@ -66,7 +67,7 @@ class Filter:
     Parameters
     ----------
     predicates
-        Spark column expressions, `anabranch.predicate(...)` and `anabranch.lookup(...)`, in any order.
+        Spark column expressions or SQL texts, `anabranch.predicate(...)` and `anabranch.lookup(...)`, in any order.
     policy
         `"auto"` (default) chooses between one order and several routes; `content` and `mesh` look for routes by their
         own methods; `sbr` draws an order for every chunk, as an Eddy does; `fixed`, `agreedy`, `sweep`, `independent`,
@@ -98,7 +99,7 @@ class Filter:
 
     def __init__(
         self,
-        *predicates: Predicate | Column,
+        *predicates: Predicate | Column | str,
         policy: str = "auto",
         strict: bool = False,
         on_error: OnError = "raise",
@@ -107,7 +108,7 @@ class Filter:
         config: OrderingConfig | None = None,
         attributes: Sequence[str] | str | None = None,
     ) -> None:
-        self.predicates = as_kept(gather(predicates))
+        self.predicates = gather(predicates)
         require_unique_names(self.predicates)
         known = list(dict.fromkeys([*POLICIES, *arrow.ROUTING, SourceBasedOrder.name]))
         if policy not in known:
@@ -126,7 +127,7 @@ class Filter:
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._address: Address | None = None
         self._tables: dict[str, pa.Array] = {}
-        self._member_tests: dict[tuple[str, str], Callable[[pa.Array], pa.Array]] = {}
+        self._member_tests: dict[tuple[str, SessionRules], Callable[[pa.Array], pa.Array]] = {}
         self._native: dict[Part, NativeOrder] = {}
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
         self._applied: DataFrame | None = None
@@ -193,7 +194,7 @@ class Filter:
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
         self._ledger.save()
-        return build_report(self.policy, self.predicates, self._ledger, strict=self.strict)
+        return build_report(self.policy, as_kept(self.predicates), self._ledger, strict=self.strict)
 
     def events(self) -> tuple[Event, ...]:
         """Every decision so far, oldest first."""
@@ -265,11 +266,11 @@ class Filter:
         cut = stages(judged, strict=self.strict)
         self._ledger.keep_parts(tuple(stage.members for stage in cut))
         for at, stage in enumerate(cut):
+            members = [judged[i] for i in stage.members]
             if stage.executor == "catalyst":
-                members = [judged[i] for i in stage.members]
                 out = self._native_order(df, stage, members, again=batch_id is None).apply(out, batch_id)
                 continue
-            task = self._task(out, stage, counted)
+            task = self._task(out, stage, members, counted)
             if batch_id is not None:
                 task = replace(task, run_of_batch=run)
             if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
@@ -282,10 +283,12 @@ class Filter:
     def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
         """The predicates, native ones with what Spark's analyzer says about them; they may read kept columns, too."""
         kept = {p.keep: data_type(p) for p in self.predicates if isinstance(p, PythonPredicate) and p.keep}
-        taken = {name.lower() for name in df.columns}
-        added = {name: F.lit(None).cast(kind) for name, kind in kept.items() if name.lower() not in taken}
+        fold = folding(df.sparkSession)
+        taken = set(map(fold, df.columns))
+        added = {name: F.lit(None).cast(kind) for name, kind in kept.items() if fold(name) not in taken}
         wide = df.withColumns(added) if added else df
-        return as_kept([catalyst.inspect(wide, p) if isinstance(p, NativePredicate) else p for p in self.predicates])
+        found = [catalyst.inspect(wide, p) if isinstance(p, NativePredicate) else p for p in self.predicates]
+        return as_kept(found, fold)
 
     def _native_order(
         self, df: DataFrame, stage: Stage, members: Sequence[Predicate], *, again: bool = False
@@ -308,21 +311,20 @@ class Filter:
         if kept is not None and kept.fit == order.fit and kept.sample_rows > order.sample_rows:
             order.resume(kept)
 
-    def _task(self, df: DataFrame, stage: Stage, counted: bool) -> arrow.FilterTask:
-        members = [self.predicates[i] for i in stage.members]
+    def _task(self, df: DataFrame, stage: Stage, members: Sequence[Predicate], counted: bool) -> arrow.FilterTask:
         if self.on_error == "quarantine":
             require_room_for_errors(df)
         kept = tuple((p.keep, data_type(p)) for p in members if isinstance(p, PythonPredicate) and p.keep)
         types = input_types(df, members, dict(kept))
         attributes = self._attributes(df, members)
         types.update(attributes)
-        kinds, time_zone = _kinds(attributes), str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
+        kinds, rules = _kinds(attributes), _rules(df)
         precedence = self._precedence(members)
         arrow.make_order(self.policy, len(members), self.config, precedence)  # what it refuses, it refuses here
         return arrow.FilterTask(
             identity=f"{self._identity}/{stage.members}/{counted}/{kinds}",
             part=stage.members,
-            evaluators=tuple(self._evaluator(p, time_zone) for p in members),
+            evaluators=tuple(self._evaluator(p, rules) for p in members),
             columns=tuple(types),
             types=tuple(types.values()),
             kept=kept,
@@ -330,7 +332,7 @@ class Filter:
             config=self.config,
             precedence=precedence,
             unprofiled=frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, self.strict)),
-            time_zone=time_zone,
+            time_zone=rules.time_zone,
             application=df.sparkSession.sparkContext.applicationId,
             attributes=tuple(attributes),
             plan=self._known_plan(stage.members, kinds, precedence),
@@ -409,9 +411,9 @@ class Filter:
             self._address = address_of(self._ledger, df.sparkSession.sparkContext)
         return self._address
 
-    def _evaluator(self, p: Predicate, time_zone: str) -> Evaluator:
+    def _evaluator(self, p: Predicate, rules: SessionRules) -> Evaluator:
         if isinstance(p, LookupPredicate):
-            return Evaluator(p.name, self._member_test(p, time_zone), (p.column,), "arrow", BOOLEAN)
+            return Evaluator(p.name, self._member_test(p, rules), (p.column,), "arrow", BOOLEAN)
         assert isinstance(p, PythonPredicate)
         function = p.function
         if p.flavour.endswith("_iterator"):
@@ -421,16 +423,16 @@ class Filter:
             p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
         )
 
-    def _member_test(self, p: LookupPredicate, time_zone: str) -> Callable[[pa.Array], pa.Array]:
+    def _member_test(self, p: LookupPredicate, rules: SessionRules) -> Callable[[pa.Array], pa.Array]:
         """Made once: a table is collected by Spark, and prefixes take a while to read."""
         if p.name not in self._tables:
             self._tables[p.name] = collect_values(p)
-        if (p.name, time_zone) not in self._member_tests:
-            self._member_tests[p.name, time_zone] = member_test(p, self._tables[p.name], time_zone)
-        return self._member_tests[p.name, time_zone]
+        if (p.name, rules) not in self._member_tests:
+            self._member_tests[p.name, rules] = member_test(p, self._tables[p.name], rules)
+        return self._member_tests[p.name, rules]
 
 
-def where(df: DataFrame, *predicates: Predicate | Column, policy: str = "auto", **options: Any) -> DataFrame:
+def where(df: DataFrame, *predicates: Predicate | Column | str, policy: str = "auto", **options: Any) -> DataFrame:
     """The rows of a DataFrame, batch or streaming, that pass all predicates, evaluated in an order that adapts.
 
     Takes the options of `Filter`. Keep a `Filter` instead where you want its report, events or quarantine.
@@ -455,6 +457,12 @@ def _explained_routes(plan: RoutePlan, members: Sequence[Predicate]) -> list[str
 
 def _guarded(p: Predicate, strict: bool) -> bool:
     return p.strict or (strict and p.kind == "fallible")
+
+
+def _rules(df: DataFrame) -> SessionRules:
+    settings = df.sparkSession.conf
+    ansi = settings.get("spark.sql.ansi.enabled") == "true"
+    return SessionRules(str(settings.get("spark.sql.session.timeZone")), ansi)
 
 
 def _kinds(attributes: Mapping[str, DataType]) -> Kinds:

@@ -5,6 +5,7 @@ A value is in a table where Spark's `isin` or left semi join says so: both sides
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +26,14 @@ MOST_DIGITS = 38
 LOCAL_TIME, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
+@dataclass(frozen=True)
+class SessionRules:
+    """What a session compares values of different types by: its time zone, and whether it is in ANSI mode."""
+
+    time_zone: str = "UTC"
+    ansi: bool = True
+
+
 class Member:
     """Whether values are in a set. NULL is neither in nor out.
 
@@ -34,8 +43,10 @@ class Member:
     [False, True]
     """
 
-    def __init__(self, values: pa.Array, *, negate: bool = False, name: str = "lookup", time_zone: str = "UTC") -> None:
-        self.values, self.negate, self.name, self.time_zone = values, negate, name, time_zone
+    def __init__(
+        self, values: pa.Array, *, negate: bool = False, name: str = "lookup", rules: SessionRules | None = None
+    ) -> None:
+        self.values, self.negate, self.name, self.rules = values, negate, name, rules or SessionRules()
         self._table: _Table | None = None
 
     def __call__(self, column: pa.Array) -> pa.Array:
@@ -43,7 +54,7 @@ class Member:
         if pa.types.is_null(column.type):
             return column.cast(pa.bool_())
         if self._table is None or self._table.asked != column.type:
-            self._table = _Table(self.values, column.type, self.name, self.time_zone)
+            self._table = _Table(self.values, column.type, self.name, self.rules)
         found = self._table.holds(column)
         return pc.if_else(column.is_valid(), pc.invert(found) if self.negate else found, pa.scalar(None, pa.bool_()))
 
@@ -51,11 +62,11 @@ class Member:
 class _Table:
     """A set of values that columns of one type are looked up in; both are compared in their common type."""
 
-    def __init__(self, values: pa.Array, asked: pa.DataType, name: str, time_zone: str) -> None:
-        self.asked, self._time_zone = asked, time_zone
-        self._compared = _common_type(name, values.type, asked)
+    def __init__(self, values: pa.Array, asked: pa.DataType, name: str, rules: SessionRules) -> None:
+        self.asked, self._time_zone = asked, rules.time_zone
+        self._compared = _common_type(name, values.type, asked, rules)
         if pa.types.is_integer(asked) and not pa.types.is_floating(self._compared):
-            values, self._compared = held(_converted(values, self._compared, time_zone), asked), asked
+            values, self._compared = held(_converted(values, self._compared, self._time_zone), asked), asked
         self._values = self._comparable(values)
         # Arrow hashes the set anew at every call, which a large one makes slower than a Python set.
         known = python_values(self._values) if len(values) > REHASHED_VALUES else None
@@ -77,7 +88,7 @@ class _Table:
         return values.view(f"int{values.type.bit_width}") if pa.types.is_temporal(values.type) else values
 
 
-def _common_type(name: str, values: pa.DataType, asked: pa.DataType) -> pa.DataType:
+def _common_type(name: str, values: pa.DataType, asked: pa.DataType, rules: SessionRules) -> pa.DataType:
     """The type in which Spark compares values of two types."""
     if pa.types.is_null(values):
         return asked
@@ -88,22 +99,26 @@ def _common_type(name: str, values: pa.DataType, asked: pa.DataType) -> pa.DataT
             hint="bring both to one type: cast the column, or convert the values",
         )
     if kind == "number":
-        return _common_number(values, asked)
+        return _common_number(values, asked, rules)
     if kind == "time":
         return _common_time(values, asked)
     return asked
 
 
-def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The one that holds both; a double where one is a float and the other is not, as in ANSI mode.
+def _common_number(one: pa.DataType, other: pa.DataType, rules: SessionRules) -> pa.DataType:
+    """The one that holds both; of a float and another number a double, or, without ANSI mode, of an integer a float.
 
-    >>> _common_number(pa.int64(), pa.decimal128(10, 2))
+    >>> _common_number(pa.int64(), pa.decimal128(10, 2), SessionRules())
     Decimal128Type(decimal128(22, 2))
+    >>> [_common_number(pa.int64(), pa.float32(), SessionRules(ansi=ansi)) for ansi in (True, False)]
+    [DataType(double), DataType(float)]
     """
     if one == other:
         return one
     if pa.types.is_floating(one) or pa.types.is_floating(other):
-        return pa.float64()
+        narrow = pa.types.is_float32(one) or pa.types.is_float32(other)
+        whole = pa.types.is_integer(one) or pa.types.is_integer(other)
+        return pa.float32() if narrow and whole and not rules.ansi else pa.float64()
     if pa.types.is_integer(one) and pa.types.is_integer(other):
         return max(one, other, key=lambda kind: kind.bit_width)
     digits = [_digits(kind) for kind in (one, other)]
@@ -208,14 +223,14 @@ def texts(values: pa.Array) -> list[Any]:
     return [None if v is None else v.decode(errors="surrogateescape") for v in read]
 
 
-def member_test(lookup: LookupPredicate, values: pa.Array, time_zone: str) -> Member | UnderPrefix:
+def member_test(lookup: LookupPredicate, values: pa.Array, rules: SessionRules) -> Member | UnderPrefix:
     """The test that a worker runs for a look-up."""
     if lookup.match == "prefix":
         prefixes = PrefixSet(v for v in texts(values) if v is not None)
         return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
     if family(values.type) == "time":
-        time_zone = _arrow_zone(lookup, time_zone)
-    return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, time_zone=time_zone)
+        rules = replace(rules, time_zone=_arrow_zone(lookup, rules.time_zone))
+    return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, rules=rules)
 
 
 def _arrow_zone(lookup: LookupPredicate, zone: str) -> str:

@@ -1,9 +1,19 @@
-"""Column names as Spark reads them: a dot in a name reaches into a struct, unless a column is called just so."""
+"""Column names as Spark reads them: a dot in a name reaches into a struct, unless a column is called just so.
+
+Names are the same in any case of letters, unless the session is case-sensitive.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+
+def folding(spark: SparkSession) -> Callable[[str], str]:
+    """Makes names equal that are the same to a session."""
+    return str if spark.conf.get("spark.sql.caseSensitive") == "true" else str.lower
 
 
 def quoted(name: str) -> str:
