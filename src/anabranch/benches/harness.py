@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +34,7 @@ Bench = Callable[[SparkSession, Path, bool], list[Bar]]
 
 def run(benches: Sequence[Bench], *, quick: bool, json_path: Path | None = None) -> int:
     """Run bench after bench, print the tables, write the JSON; 0 when all bars hold, 3 otherwise."""
+    warnings.filterwarnings("ignore", "Cannot infer the eval type")  # which Spark says of plain UDFs with type hints
     spark = local_session("anabranch-bench", cores=2)
     bars: list[Bar] = []
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
