@@ -9,7 +9,12 @@ from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Order, Rows
 from anabranch.ordering import Observation, Precedence, Seed
 from anabranch.ordering.auto import Auto
-from anabranch.ordering.pipeline import FilterPipeline, Verdict
+from anabranch.ordering.pipeline import (
+    FIRST_DECISIONS_SECONDS,
+    URGENT_DECISIONS_SECONDS,
+    FilterPipeline,
+    Verdict,
+)
 
 CHUNK = 500
 
@@ -18,12 +23,22 @@ class Stream:
     """Tuples in chunks, run through the real loop; drop rates can be changed at any time."""
 
     def __init__(
-        self, *drop_rates: float, precedence: Precedence | None = None, config: OrderingConfig | None = None
+        self,
+        *drop_rates: float,
+        precedence: Precedence | None = None,
+        config: OrderingConfig | None = None,
+        decision_seconds: float = 0.0,
     ) -> None:
+        class Pondering(Auto):
+            def observe(_, seen: Observation) -> Order:  # noqa: N805
+                self._now += decision_seconds
+                return super().observe(seen)
+
         self.rates = list(drop_rates)
-        self.policy = Auto(len(drop_rates), precedence=precedence, config=config)
+        self.policy = Pondering(len(drop_rates), precedence=precedence, config=config)
         self.modes, self.reasons = [self.policy.mode], [self.policy.reason]
         self.calls = self.needed = 0
+        self.filtering = self.deciding = 0.0
         self._rng = np.random.default_rng(1)
         self._now = 0.0
         self._pipeline = FilterPipeline(self.policy, clock=lambda: self._now)
@@ -43,6 +58,8 @@ class Stream:
         tally = self._pipeline.take_tally()
         self.calls += int(tally.calls.sum())
         self.needed += int(tally.seen.sum())
+        self.filtering += float(tally.seconds.sum())
+        self.deciding += tally.deciding_seconds
         self.modes.append(self.policy.mode)
         self.reasons.append(self.policy.reason)
         return self.policy.order
@@ -118,6 +135,26 @@ def test_a_jump_is_answered_within_a_few_chunks(still: int) -> None:
     assert orders[-1] == (0, 2, 1)
     assert stream.flow(200)[-1] == (0, 2, 1)
     assert stream.policy.mode == "resting"
+
+
+def test_a_jump_is_answered_although_the_time_for_a_decision_is_not_earned() -> None:
+    """Filters so cheap that decisions are rare: drop rates are watched all the same."""
+    stream = Stream(0.1, 0.8, 0.4, decision_seconds=5e-4)
+    assert stream.flow(100)[-1] == (1, 2, 0)
+    spent = stream.deciding
+    assert stream.flow(100)[-1] == (1, 2, 0)
+    assert stream.deciding - spent < 0.001, "nothing is left to spend"
+    stream.rates = [0.8, 0.1, 0.4]
+    assert stream.flow(8)[-1] == (0, 2, 1)
+
+
+def test_alarms_without_end_take_no_more_than_what_is_earned_and_lent() -> None:
+    stream = Stream(0.1, 0.8, 0.4, decision_seconds=5e-4)
+    for _ in range(1000):
+        stream.rates.reverse()
+        stream.flow(1)
+    once = 5e-4
+    assert stream.deciding <= 0.005 * stream.filtering + FIRST_DECISIONS_SECONDS + URGENT_DECISIONS_SECONDS + once
 
 
 def test_a_filter_that_becomes_selective_behind_the_others_is_found_while_resting() -> None:

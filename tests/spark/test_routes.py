@@ -58,6 +58,15 @@ def ids(df: DataFrame) -> list[int]:
     return sorted(r.id for r in df.select("id").collect())
 
 
+def apply_until_routed(f: ab.Filter, df: DataFrame) -> None:
+    """Routes are tried out against the clock: a busy moment may cost them a trial, but not one after the other."""
+    for _ in range(5):
+        f.apply(df).count()
+        if len(f.report().routes) > 1:
+            return
+    pytest.fail(f"no routes: {f.report()}")
+
+
 @pytest.fixture(scope="module")
 def expected(rows: DataFrame) -> list[int]:
     return ids(rows.where("p % 2 = 1 and q % 2 = 1"))
@@ -91,12 +100,13 @@ def test_a_mesh_is_found_on_a_stream_and_used_by_its_next_micro_batches(
 @pytest.mark.parametrize("policy", ["content", "mesh"])
 def test_routes_are_found_reported_and_explained(rows: DataFrame, policy: str) -> None:
     f = ab.Filter(*predicates(), policy=policy)
-    f.apply(rows).count()
+    apply_until_routed(f, rows)
     report = f.report()
     assert {r.order[0] for r in report.routes} == {"p", "q"}
     assert all("zone" in test for r in report.routes for test in r.tests)
     assert sum(r.share for r in report.routes) == pytest.approx(1.0)
-    assert report.evaluations < 1.3 * ROWS
+    f.apply(rows).count()
+    assert f.report().evaluations - report.evaluations < 1.3 * ROWS
     assert "route 1" in f.explain(rows)
     assert "route 1" in str(report)
     assert any(isinstance(e, RoutesChanged) and len(e.routes) > 1 for e in f.events())
@@ -107,8 +117,8 @@ def test_look_ups_take_part_in_routes(rows: DataFrame) -> None:
     df = rows.selectExpr("*", "p % 100 as ending")
     f = ab.Filter(*predicates(), known, policy="content", attributes=["zone"])
     assert ids(f.apply(df)) == ids(df.where("p % 2 = 1 and q % 2 = 1 and ending % 20 <> 0"))
+    apply_until_routed(f, df)
     orders = [route.order for route in f.report().routes]
-    assert len(orders) > 1
     assert all(sorted(order) == ["known", "p", "q"] for order in orders)
 
 

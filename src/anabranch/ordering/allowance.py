@@ -10,6 +10,16 @@ False
 >>> allowance.earn(0.2)
 >>> allowance.covers(0.0), allowance.covers(0.004)
 (True, False)
+
+What cannot wait may be done on credit, and is paid for before anything else:
+
+>>> allowance = Allowance(share=0.01, credit=0.005)
+>>> allowance.spend(0.003)
+>>> allowance.covers(0.0), allowance.covers(0.0, urgent=True)
+(False, True)
+>>> allowance.spend(0.003)
+>>> allowance.covers(0.0, urgent=True)
+False
 """
 
 from __future__ import annotations
@@ -26,10 +36,12 @@ class Allowance:
         Of the seconds earned.
     advance
         Seconds that may be spent before any are earned.
+    credit
+        Seconds that what is urgent may be ahead of what was earned.
     """
 
-    def __init__(self, *, share: float, advance: float = 0.0) -> None:
-        self._share = share
+    def __init__(self, *, share: float, advance: float = 0.0, credit: float = 0.0) -> None:
+        self._share, self._credit = share, credit
         self._seconds = advance
 
     @classmethod
@@ -41,9 +53,9 @@ class Allowance:
         """
         return cls(share=0.0, advance=math.inf)
 
-    def covers(self, seconds: float) -> bool:
+    def covers(self, seconds: float, *, urgent: bool = False) -> bool:
         """Whether so much may be spent now; what takes longer than expected is paid for later."""
-        return self._seconds >= seconds
+        return self._seconds + (self._credit if urgent else 0.0) >= seconds
 
     def earn(self, seconds: float) -> None:
         """Work took so long."""

@@ -36,12 +36,13 @@ from typing import ClassVar
 import numpy as np
 
 from anabranch.config import OrderingConfig
-from anabranch.model.arrays import BoolMatrix, Floats, Order
+from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
 from anabranch.ordering.agreedy import AGreedy
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.sweep import Sweep
+from anabranch.stats.drop_rates import DropRates
 
 LEARNING_PROFILES = 100
 LEARNING_ROWS = 4000
@@ -51,10 +52,6 @@ WATCHING_BUDGET = 0.01
 RESTING_PROBABILITY = 0.002
 CALM_PROFILES = 64
 WORTHWHILE = 0.98
-JUMP_DEVIATIONS = 5.0
-SMALLEST_JUMP = 0.03
-RATE_MEMORY = 0.8
-SMALLEST_SAMPLE = 50
 
 
 class Auto(Reoptimizer):
@@ -75,6 +72,7 @@ class Auto(Reoptimizer):
         self._watcher = self._new_watcher(seed)
         self._sweeper: Sweep | None = None
         self._rates = DropRates(filters)
+        self._noted: Counts = np.zeros((2, filters), dtype=np.int64)
         self._probability = self._effort = 1.0
         self._doubted: Order | None = None
         self._calm = self._rows = 0
@@ -87,6 +85,21 @@ class Auto(Reoptimizer):
         """Share of dropped tuples to profile now."""
         return self._probability if self.filters > 1 and self.config.profile_probability > 0 else 0.0
 
+    @property
+    def eager(self) -> bool:
+        """While it learns."""
+        return self.mode == "learning" and self.profile_probability > 0
+
+    def startled(self, entered: Counts, dropped: Counts) -> bool:
+        """Once a drop rate has jumped; what is noted here is no news when it is observed."""
+        if self.profile_probability == 0:
+            return False
+        if self._rates.jumped(entered, dropped, self.order) is not None:
+            return True
+        self._rates.add(entered, dropped, self.order)
+        self._noted += entered, dropped
+        return False
+
     def wanted(self, place: int) -> tuple[int, ...]:
         """All remaining filters, or the one that Sweep asks for."""
         return tuple((self._sweeper or self._watcher).wanted(place))
@@ -98,7 +111,10 @@ class Auto(Reoptimizer):
         before, decider = self.order, self._sweeper or self._watcher
         self.order = decider.observe(seen)
         self._rows += int(seen.entered.max(initial=0))
-        jumped = self._rates.jumped(seen, before)
+        entered, dropped = seen.entered - self._noted[0], seen.dropped - self._noted[1]
+        self._noted[:] = 0
+        jumped = self._rates.jumped(entered, dropped, before)
+        self._rates.add(entered, dropped, before)
         if self._sweeper is not None:
             if jumped is not None or self.order != before:
                 self._learn(self._why(jumped))
@@ -195,58 +211,3 @@ def profiling_share(seen: Observation, order: Order) -> float:
         behind += float(costs[f])
     spent = float(seen.entered @ costs)
     return max(profiled / spent, WATCHING_BUDGET) if spent else 1.0
-
-
-class DropRates:
-    """Running drop rates of the filters in normal processing, and whether one has jumped.
-
-    >>> rates, nothing = DropRates(1), np.zeros((0, 1), dtype=bool)
-    >>> for dropped in (100, 105, 98, 400):
-    ...     seen = Observation(nothing, np.array([1000]), np.array([dropped]), np.ones(1))
-    ...     print(rates.jumped(seen, (0,)))
-    None
-    None
-    None
-    0
-    """
-
-    def __init__(self, filters: int) -> None:
-        self._entered: Floats = np.zeros(filters)
-        self._dropped: Floats = np.zeros(filters)
-        self._survival = 0.0
-
-    def forget(self) -> None:
-        """Start anew, with data that has changed."""
-        self._entered[:] = 0.0
-        self._dropped[:] = 0.0
-
-    def expect(self, order: Order, profiles: BoolMatrix) -> None:
-        """The order changed, and with it what reaches each filter: the profile tuples tell the rates to expect."""
-        self.forget()
-        alive = np.ones(len(profiles), dtype=np.bool_)
-        passed = len(profiles) * self._survival / max(1 - self._survival, 1e-6)
-        for f in order:
-            self._entered[f] = np.count_nonzero(alive) + passed
-            self._dropped[f] = np.count_nonzero(alive & profiles[:, f])
-            alive &= ~profiles[:, f]
-
-    def jumped(self, seen: Observation, order: Order) -> int | None:
-        """The first filter in the order whose rate differs from its past by more than chance explains."""
-        found = None
-        for f in order:
-            entered, past = float(seen.entered[f]), float(self._entered[f])
-            if entered < SMALLEST_SAMPLE:
-                break
-            if past >= SMALLEST_SAMPLE:
-                before, now = self._dropped[f] / past, seen.dropped[f] / entered
-                pooled = (self._dropped[f] + seen.dropped[f]) / (past + entered)
-                chance = np.sqrt(pooled * (1 - pooled) * (1 / past + 1 / entered))
-                if abs(now - before) > max(JUMP_DEVIATIONS * chance, SMALLEST_JUMP):
-                    found = f
-                    break
-        rows = float(seen.entered[order[0]])
-        if rows:
-            self._survival = 1 - seen.dropped.sum() / rows
-        self._entered = self._entered * RATE_MEMORY + seen.entered
-        self._dropped = self._dropped * RATE_MEMORY + seen.dropped
-        return found

@@ -86,6 +86,15 @@ class Reoptimizer(ABC):
         """Filters to try artificially on a profiled tuple that was dropped by the filter at `place` of the order."""
         return self.order[place + 1 :]
 
+    @property
+    def eager(self) -> bool:
+        """Whether decisions should not wait until the time for them is earned."""
+        return False
+
+    def startled(self, entered: Counts, dropped: Counts) -> bool:
+        """Whether tuples that were to be observed later, counted by filter, call for a decision now."""
+        return False
+
     @abstractmethod
     def observe(self, seen: Observation) -> Order:
         """Take in an observation, decide, and return the order to use from now on (also in `self.order`)."""

@@ -26,8 +26,8 @@ Differs from the paper
 ----------------------
 Decisions are made after a chunk, not after a tuple; chunks start small and grow up to a fixed duration, so that costly
 filters are reconsidered as often as cheap ones. Where even that would take more than a share of the filters' time, some
-chunks run without profiling and without a decision. A row on which a filter fails is neither passed nor dropped: the
-others still judge it, and the failure counts only if all of them accept it.
+chunks run without profiling and without a decision, unless a drop rate jumps. A row on which a filter fails is neither
+passed nor dropped: the others still judge it, and the failure counts only if all of them accept it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ LONGEST_CHUNK_ROWS = 16_384
 CHUNK_SECONDS = 0.25
 DECIDING_SHARE = 0.005
 FIRST_DECISIONS_SECONDS = 0.005
+URGENT_DECISIONS_SECONDS = 0.005
 MOST_HANDED_OVER = 1000
 
 
@@ -199,7 +200,9 @@ class FilterPipeline:
         self.least_probability = 0.0
         self._clock = clock
         self._pace = Pace()
-        self._allowance = allowance or Allowance(share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS)
+        self._allowance = allowance or Allowance(
+            share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS, credit=URGENT_DECISIONS_SECONDS
+        )
         self._entered: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
         self._dropped: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
         self._written = list(reoptimizer.precedence.legal(range(reoptimizer.filters)))
@@ -212,7 +215,7 @@ class FilterPipeline:
     def process(self, rows: int, evaluate: Evaluate) -> Outcome:
         """Run one chunk, then let the policy reconsider the order, if the time for that is earned."""
         started = self._clock()
-        deciding = self._allowance.covers(0.0) or self.least_probability > 0
+        deciding = self.least_probability > 0 or self._may_decide()
         run = _Run(self, evaluate, rows, profiling=deciding)
         alive = run.through(np.arange(rows, dtype=np.int64))
         self.tally.rows += rows
@@ -222,7 +225,7 @@ class FilterPipeline:
         self._allowance.earn(took)
         self._entered += run.entered
         self._dropped += run.dropped
-        if deciding:
+        if deciding or self._startled(run):
             self._decide(run, alive)
         return _outcome(alive, run.failures)
 
@@ -235,6 +238,19 @@ class FilterPipeline:
         """Hand over the full profile tuples since the last call, the latest of them if they are many."""
         taken, self._new_profiles = self._new_profiles, self._new_profiles[:0]
         return taken
+
+    def _may_decide(self) -> bool:
+        """Whether the time for a decision is earned, or there is credit for one that should not wait."""
+        return self._allowance.covers(0.0, urgent=self.reoptimizer.eager)
+
+    def _startled(self, run: _Run) -> bool:
+        """Whether a chunk that was to pass without a decision calls for one."""
+        if not self._allowance.covers(0.0, urgent=True):
+            return False
+        began = self._clock()
+        startled = self.reoptimizer.startled(run.entered, run.dropped)
+        self._allowance.spend(self._clock() - began)
+        return startled
 
     def _decide(self, run: _Run, alive: Rows) -> None:
         began = self._clock()
