@@ -17,7 +17,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from anabranch.errors import MissingExtra
-from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, Started
+from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, RoutesChanged, Started
 from anabranch.plot import Timeline, plot_report, timelines
 from anabranch.report import FilterReport, PredicateReport, RouteReport
 
@@ -111,6 +111,23 @@ def test_bars_split_what_was_seen_and_costs_are_logarithmic() -> None:
     costs = panel(figure, "Cost")
     assert costs.get_xscale() == "log"
     assert {text.get_text() for text in costs.texts} == {"0.5", "5,000"}
+
+
+def test_orders_of_routes_are_not_those_of_all_rows() -> None:
+    lines = ("zone in ('north'): a -> b", "all other rows: b -> a")
+    events = (
+        Started(0, "auto", AB, partition=0),
+        Reordered(64, "auto", AB, BA, partition=0),
+        RoutesChanged(300, "auto", lines, "one order took 1.5 times as long", partition=0),
+        Reordered(900, "auto", AB, BA, partition=0, route="zone in ('north')"),
+    )
+    assert timelines(events) == [Timeline([(0, AB), (64, BA)], partition=0)]
+    routes = [RouteReport(0.5, BA, 1.0, ("zone in ('north')",)), RouteReport(0.5, BA, 1.0)]
+    report = report_of(line("a", 1), line("b", 2), events=events)
+    marked = panel(plot_report(replace(report, routes=routes)), "How the order moved")
+    assert marked.get_lines()[-1].get_xdata() == [300, 300]
+    assert "routes from here on" in {text.get_text() for text in marked.texts}
+    assert "routes from here on" not in {text.get_text() for text in panel(plot_report(report), "How").texts}
 
 
 def test_routes_are_arms_of_a_river_as_wide_as_their_share(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Decisions as data: every change of plan is one frozen record in one stream that logs, tests and reports read.
 
->>> Reordered(at=2048, policy="exhaustive", before=("a", "b"), after=("b", "a"), reason="3 us instead of 5")
-Reordered(at=2048, policy='exhaustive', before=('a', 'b'), after=('b', 'a'), reason='3 us instead of 5', partition=None)
+>>> event = Reordered(at=2048, policy="exhaustive", before=("a", "b"), after=("b", "a"), reason="3 us instead of 5")
+>>> event.after, event.reason
+(('b', 'a'), '3 us instead of 5')
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ class Started(Event):
 
 @dataclass(frozen=True)
 class Reordered(Event):
-    """The order of predicates changed."""
+    """The order of predicates changed, for all rows or on the route with these tests."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
     reason: str = ""
     partition: int | None = None
+    route: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class EffortChanged(Event):
     profile_probability: float
     reason: str = ""
     partition: int | None = None
+    route: str = ""
 
 
 @dataclass(frozen=True)

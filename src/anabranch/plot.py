@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtra
-from anabranch.events import Event, PilotDecided, Reordered, Started
+from anabranch.events import Event, PilotDecided, Reordered, RoutesChanged, Started
 from anabranch.report import FilterReport, PredicateReport
 from anabranch.river import draw_river
 
@@ -44,7 +44,7 @@ class Timeline:
 
 
 def timelines(events: Sequence[Event]) -> list[Timeline]:
-    """The events told apart by worker.
+    """The orders for all rows, told apart by worker; those of routes are left out.
 
     Events name the partition, not the worker, and a worker processes many partitions, one after the other. So an event
     is given to the worker that last spoke of the partition, or else to one whose order it changes.
@@ -57,7 +57,7 @@ def timelines(events: Sequence[Event]) -> list[Timeline]:
     for event in events:
         if isinstance(event, Started):
             found.append(Timeline([(0, event.order)], event.partition))
-        elif isinstance(event, Reordered | PilotDecided):
+        elif isinstance(event, PilotDecided) or (isinstance(event, Reordered) and not event.route):
             partition = event.partition if isinstance(event, Reordered) else None
             line = _whose(found, event.before, event.at, partition)
             if line is None:
@@ -121,11 +121,23 @@ def _draw_places(axes: Axes, report: FilterReport) -> None:
     axes.set_yticks(range(1, len(report.predicates) + 1))
     axes.set_xlim(0, end)
     _count_rows(axes)
+    _mark_routes(axes, report)
     axes.set_ylabel("place in the order")
     workers = f" (one of {len(found)} workers)" if len(found) > len(shown) else ""
     axes.set_xlabel(f"rows processed{workers}")
     _title(axes, f"How the order moved (policy {report.policy})")
     axes.grid(axis="y", color="#EEF0F3", linewidth=1)
+
+
+def _mark_routes(axes: Axes, report: FilterReport) -> None:
+    """Where routes took over: from there on the lines are the order of rows of no route."""
+    found = [e.at for e in report.events if isinstance(e, RoutesChanged) and len(e.routes) > 1]
+    if len(report.routes) < 2 or not found:
+        return
+    axes.axvline(min(found), color=PASSED, linewidth=1.2, linestyle=(0, (4, 3)))
+    axes.annotate(
+        "routes from here on", (min(found), 0.5), xytext=(6, -4), textcoords="offset points", va="top", color=PASSED
+    )
 
 
 def _draw_rows(axes: Axes, ordered: Sequence[PredicateReport]) -> None:

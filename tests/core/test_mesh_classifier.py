@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from anabranch.errors import MissingExtra, QueryError, UnknownColumn
 from anabranch.mesh.attributes import column, numeric
 from anabranch.mesh.classifier import DecisionTree
-from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf
+from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf, Path, Test, joined
 
 SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
 TREE = DecisionTree(Branch(AtMost("u", 0.5), Branch(Among("zone", ("north", "south")), Leaf(2), Leaf(0)), Leaf(1)))
@@ -36,6 +36,27 @@ def test_paths_and_depths() -> None:
     )
     assert [TREE.depth_of(route) for route in range(4)] == [2, 1, 2, 0]
     assert TREE.attributes() == ("u", "zone")
+
+
+TESTS = st.one_of(
+    st.builds(Among, st.just("zone"), st.sets(st.sampled_from("abcd"), min_size=1).map(lambda v: tuple(sorted(v)))),
+    st.builds(AtMost, st.just("u"), st.sampled_from([0.0, 1.0, 2.0, float("inf")])),
+)
+
+
+@given(st.lists(st.tuples(TESTS, st.booleans()), max_size=5).map(tuple))
+def test_joined_tests_say_what_all_of_a_path_say(path: Path) -> None:
+    def holds(test: Test, zone: str | None, u: float | None) -> bool:
+        if isinstance(test, Among):
+            return zone in test.values
+        return u is not None and u <= test.threshold
+
+    short = joined(path)
+    assert len({(type(test), answer) for test, answer in short}) == len(short)
+    for zone in (None, *"abcde"):
+        for u in (None, -1.0, 0.5, 1.5, 3.0):
+            first, second = (all(holds(test, zone, u) == answer for test, answer in each) for each in (path, short))
+            assert first == second
 
 
 def test_travels_as_json_and_pickle() -> None:

@@ -57,7 +57,7 @@ def test_the_continuous_query_says_what_the_packets_of_each_half_hour_say(spark:
         at += half
     assert [tuple(row) for row in found] == wanted
     assert wanted
-    assert f"{wanted[0][1]:,}" in out.getvalue()
+    assert f"{wanted[-1][1]:,}" in out.getvalue()
 
 
 def test_difference_counts_rows_as_bags(spark: SparkSession) -> None:

@@ -46,7 +46,9 @@ def run(spark: SparkSession, hours: Sequence[Path], rows: int, folder: Path, con
     seconds = watch(console, "continuous ", answered, lambda: engine.rows_taken("packets") / rows)
     found = query.to_dataframe().orderBy("_ts", "net").collect()
     engine.stop()
-    console.print(_table(found))
+    last = [row for row in found if row["_ts"] == found[-1]["_ts"]]
+    console.print(_table(last))
+    console.print(f"The latest answer; those before it had {len(found) - len(last):,} rows.")
     console.print(f"{rows:,} packets in {seconds:.1f} s; the answer is the same however they are cut into batches.")
     return found
 

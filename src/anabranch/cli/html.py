@@ -74,19 +74,27 @@ def described(event: Event) -> tuple[str, str]:
 
     >>> described(Reordered(64, "auto", ("a", "b"), ("b", "a"), "3 us per profiled row instead of 5"))
     ('b → a', '3 us per profiled row instead of 5')
+    >>> described(Reordered(64, "auto", ("a", "b"), ("b", "a"), "3 us instead of 5", route="port in (80)"))
+    ('port in (80): b → a', '3 us instead of 5')
     >>> described(RoutesChanged(500, "auto", ("port in (80): b -> a", "all other rows: a -> b"), "saves 20 %"))
     ('port in (80): b → a; all other rows: a → b', 'saves 20 %')
     """
     match event:
         case Started(order=order, learned=learned):
             return f"starts with {' → '.join(order)}", "learned before" if learned else "as written"
-        case Reordered(after=after, reason=reason) | PilotDecided(after=after, reason=reason):
+        case Reordered(after=after, reason=reason, route=route):
+            return _on(route, " → ".join(after)), reason
+        case PilotDecided(after=after, reason=reason):
             return " → ".join(after), reason
-        case EffortChanged(mode=mode, profile_probability=share, reason=reason):
-            return f"{mode}: tries {share:.1%} of the dropped rows further", reason
+        case EffortChanged(mode=mode, profile_probability=share, reason=reason, route=route):
+            return _on(route, f"{mode}: tries {share:.1%} of the dropped rows further"), reason
         case RoutesChanged(routes=routes, reason=reason):
             return "; ".join(routes).replace("->", "→"), reason
     return type(event).__name__, ""
+
+
+def _on(route: str, what: str) -> str:
+    return f"{route}: {what}" if route else what
 
 
 def _lead(compared: Comparison) -> str:

@@ -48,6 +48,7 @@ from anabranch.mesh.nodes import (
     node_to_dict,
     renumbered,
     simplified,
+    told,
     walk,
 )
 from anabranch.model.arrays import Counts, Floats, Mask
@@ -108,8 +109,12 @@ class DecisionTree:
         return DecisionTree(_numbered(self.root, 0)[0])
 
     def paths(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """For every leaf its route and the tests that lead there."""
-        return tuple((leaf.label, path) for leaf, path in walk(self.root))
+        """For every leaf its route and the tests that lead there, in words."""
+        return tuple((leaf.label, told(path)) for leaf, path in walk(self.root))
+
+    def depths(self) -> tuple[tuple[int, int], ...]:
+        """For every leaf its route and the number of tests that lead there."""
+        return tuple((leaf.label, len(path)) for leaf, path in walk(self.root))
 
     def attributes(self) -> tuple[str, ...]:
         """The columns that a batch must have, by name."""
@@ -117,7 +122,7 @@ class DecisionTree:
 
     def depth_of(self, route: int) -> int:
         """Tests on the longest path to a route."""
-        return max((len(path) for label, path in self.paths() if label == route), default=0)
+        return max((tests for label, tests in self.depths() if label == route), default=0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""

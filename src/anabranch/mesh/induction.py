@@ -5,12 +5,12 @@ is blind there. So for every pair of coarse tests the entropy that both leave to
 product; a first test that is much better than the greedy one when a second follows it becomes the root, and the learner
 goes on below.
 
->>> from anabranch.mesh.nodes import walk
+>>> from anabranch.mesh.nodes import told, walk
 >>> grid = np.array([(a, b, u) for a in (0, 1) for b in (0, 1) for u in range(8)], dtype=np.float64)
 >>> either = (grid[:, 0] != grid[:, 1]).astype(np.int64)
 >>> columns = {"a": grid[:, 0], "b": grid[:, 1], "noise": (grid[:, 2] * 5 + grid[:, 0] * 3 + grid[:, 1]) % 7}
 >>> tree = induce(columns, either[:, np.newaxis], np.ones(32), Limits(depth=2, leaves=4, leaf_rows=1), seed=0)
->>> sorted({test for _, path in walk(tree) for test in path})
+>>> sorted({test for _, path in walk(tree) for test in told(path)})
 ['a <= 0.5', 'a > 0.5', 'b <= 0.5', 'b > 0.5']
 
 Notes

@@ -5,7 +5,7 @@ A test answers *no* for NULL and NaN, always.
 >>> node = Branch(AtMost("u", 0.5), Leaf(0), Branch(Among("zone", ("north",)), Leaf(0), Leaf(1)))
 >>> node_from_dict(node_to_dict(node)) == node
 True
->>> [(leaf.label, path) for leaf, path in walk(node)]
+>>> [(leaf.label, told(path)) for leaf, path in walk(node)]
 [(0, ('u <= 0.5',)), (0, ('u > 0.5', "zone in ('north')")), (1, ('u > 0.5', "zone not in ('north')"))]
 """
 
@@ -75,15 +75,53 @@ class Branch:
 
 
 Node = Leaf | Branch
+Path = tuple[tuple[Test, bool], ...]
 
 
-def walk(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[Leaf, tuple[str, ...]]]:
-    """Every leaf with the tests that lead to it, yes before no."""
+def walk(node: Node, path: Path = ()) -> Iterator[tuple[Leaf, Path]]:
+    """Every leaf with the tests that lead to it and their answers, yes before no."""
     if isinstance(node, Leaf):
         yield node, path
         return
-    yield from walk(node.yes, (*path, node.test.text(True)))
-    yield from walk(node.no, (*path, node.test.text(False)))
+    yield from walk(node.yes, (*path, (node.test, True)))
+    yield from walk(node.no, (*path, (node.test, False)))
+
+
+def told(path: Path) -> tuple[str, ...]:
+    """The tests of a path as people read them, those that say the same of one attribute in one.
+
+    >>> near, far, low = Among("zone", ("city", "coast")), Among("zone", ("coast", "hills")), AtMost("u", 2.0)
+    >>> told(((near, True), (low, True), (far, False), (AtMost("u", 1.0), True)))
+    ("zone in ('city')", 'u <= 1')
+    """
+    return tuple(test.text(answer) for test, answer in joined(path))
+
+
+def joined(path: Path) -> Path:
+    """The tests of a path, those that say the same of one attribute in one."""
+    found: dict[tuple[type[Test], str, bool], tuple[Test, bool]] = {}
+    for test, answer in path:
+        kind = (type(test), test.attribute, answer or isinstance(test, Among))
+        before = found.get(kind)
+        found[kind] = _both(*before, test, answer) if before else (test, answer)
+    return tuple(found.values())
+
+
+def _both(one: Test, said: bool, other: Test, says: bool) -> tuple[Test, bool]:
+    """One test for two of the same attribute and their answers; for numbers, the answers are the same."""
+    if isinstance(one, AtMost) and isinstance(other, AtMost):
+        bound = min if said else max
+        return AtMost(one.attribute, bound(one.threshold, other.threshold)), said
+    assert isinstance(one, Among)
+    assert isinstance(other, Among)
+    here, there = set(one.values), set(other.values)
+    if not said and not says:
+        left = here | there
+    elif said:
+        left = here & there if says else here - there
+    else:
+        left = there - here
+    return Among(one.attribute, in_sequence(left)), said or says
 
 
 def renumbered(node: Node, label: Callable[[int], int]) -> Node:

@@ -174,6 +174,6 @@ def _paid(plan: _Plan, sample: Sample) -> Floats:
 
 def _depths(tree: DecisionTree, sample: Sample) -> Floats:
     """Tests that each row passes."""
-    by_leaf = np.array([float(len(path)) for _, path in tree.paths()])
+    by_leaf = np.array([float(tests) for _, tests in tree.depths()])
     leaves: Counts = tree.leaf_tree().assign(sample.columns, len(sample))
     return by_leaf[leaves]

@@ -199,16 +199,15 @@ class FilterTask:
             (old, was), (new, now) = before[route], after[route]
             policy = pipeline.policy_of(route)
             if new != old:
-                why = self._told(route, policy.why)
-                yield events.Reordered(at, self.policy, self._names(old), self._names(new), why, partition)
+                why = self._told(policy.why)
+                yield events.Reordered(at, self.policy, self._names(old), self._names(new), why, partition, route)
             if now != was:
-                why = self._told(route, policy.reason)
-                yield events.EffortChanged(at, self.policy, now, policy.profile_probability, why, partition)
+                why = self._told(policy.reason)
+                yield events.EffortChanged(at, self.policy, now, policy.profile_probability, why, partition, route)
 
-    def _told(self, route: str, why: str) -> str:
-        """Words of a policy, with the names of the predicates, and the route that they are about."""
-        words = why.format(*self._names(range(len(self.evaluators))))
-        return f"{route}: {words}" if route else words
+    def _told(self, why: str) -> str:
+        """Words of a policy, with the names of the predicates."""
+        return why.format(*self._names(range(len(self.evaluators))))
 
     def _routes_changed(self, pipeline: RoutedPipeline, partition: int) -> events.Event:
         lines = tuple(
