@@ -111,7 +111,7 @@ def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to gain: equal predicates, and a single one."""
-    rows = 80_000 if quick else 200_000
+    rows = 60_000 if quick else 200_000
     equal = build(spark, "neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
     single = build(spark, "single", independent(rows, (0.5,), _rng()), (20.0,), folder)
     bars = []
