@@ -249,8 +249,12 @@ class FilterPipeline:
             return False
         began = self._clock()
         startled = self.reoptimizer.startled(run.entered, run.dropped)
-        self._allowance.spend(self._clock() - began)
+        self._pay(self._clock() - began)
         return startled
+
+    def _pay(self, seconds: float) -> None:
+        self.tally.deciding_seconds += seconds
+        self._allowance.spend(seconds)
 
     def _decide(self, run: _Run, alive: Rows) -> None:
         began = self._clock()
@@ -271,9 +275,7 @@ class FilterPipeline:
             first = np.bincount(drops[:, self._written].argmax(axis=1), minlength=len(self._written))
             scale = dropped.sum() / run.dropped.sum() / run.probability
             self.tally.written_drops[self._written] += first * scale
-        took = self._clock() - began
-        self.tally.deciding_seconds += took
-        self._allowance.spend(took)
+        self._pay(self._clock() - began)
 
     def sample(self, rows: Rows, probability: float) -> Rows:
         """Choose each row with the given probability."""
