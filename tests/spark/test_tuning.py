@@ -230,7 +230,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 
 def predicates() -> list[Any]:
-    odd = lambda hidden: sum(range(150)) > 0 and hidden & 1 == 1  # noqa: E731 - costs enough for routes to pay
+    odd = lambda hidden: sum(range(1000)) > 0 and hidden & 1 == 1  # noqa: E731 - costs enough for routes to pay
     return [ab.predicate(odd, "p", name="p"), ab.predicate(odd, "q", name="q")]
 
 
@@ -339,7 +339,7 @@ def judge(hidden, id):
     if id == 15000 and armed.exists() and not died.exists():
         died.touch()
         os._exit(1)
-    return sum(range(150)) > 0 and hidden % 2 == 1
+    return sum(range(1000)) > 0 and hidden % 2 == 1
 
 
 def rows(deciding):
@@ -361,7 +361,7 @@ predicates = [ab.predicate(judge, name, "id", name=name) for name in ("p", "q")]
 f = ab.Filter(*predicates, attributes=["zone", "kind"])
 by_zone, by_kind = rows("hash(id)"), rows("hash(id, 7)")
 same, applied = right(by_zone, f.apply(by_zone)), 1
-while not armed.exists() and applied < 12:
+while not armed.exists() and applied < 40:
     out = f.apply(by_kind)
     if "kind" in f.explain(by_kind):
         armed.touch()  # the tasks of this job are the first to get the new routes
