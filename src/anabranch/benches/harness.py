@@ -88,7 +88,7 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
     """
     result = Race({name: [] for name in contenders})
     names = list(contenders)
-    _warm_up([partial(contenders[name], warm_up_on) for name in names])
+    _warm_up([partial(contenders[name], warm_up_on) for name in names], most=min(MOST_WARM_UPS, rounds + 1))
     for number in range(rounds):
         for name in _turns(names, number):
             began = time.perf_counter()
@@ -112,10 +112,10 @@ def _turns(names: Sequence[str], number: int) -> list[str]:
     return order[::-1] if number % 2 else order
 
 
-def _warm_up(runs: Sequence[Callable[[], DataFrame]]) -> None:
-    """Run all until that is hardly getting faster."""
+def _warm_up(runs: Sequence[Callable[[], DataFrame]], *, most: int) -> None:
+    """Run all until that is hardly getting faster, so many times at most."""
     before = float("inf")
-    for _ in range(MOST_WARM_UPS):
+    for _ in range(most):
         began = time.perf_counter()
         for once in runs:
             answer(once())
