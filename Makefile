@@ -9,7 +9,7 @@ PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c '$(SUITABLE)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers docs soak bench reproduce test-matrix java clean
+.PHONY: help demo quick test test-full check lint types layers soak bench reproduce test-matrix java clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,10 +17,16 @@ help:  ## show this list
 demo: java  ## watch filters being reordered (about a minute)
 	@$(BIN)/anabranch demo
 
-test: java  ## all tests, with the examples in docstrings and documentation
+quick: $(VENV)/installed  ## the tests that need no Spark (a minute)
+	@$(BIN)/python -m pytest -m 'not spark and not full'
+
+test: java  ## every capability, with all examples of docstrings and documentation (some minutes)
+	@$(BIN)/python -m pytest -m 'not full'
+
+test-full: java  ## all tests: more random cases, more kills, every peer (half an hour)
 	@$(BIN)/python -m pytest
 
-check: lint types layers docs  ## style, types, layers, documentation
+check: lint types layers  ## style, types, layers
 
 lint: $(VENV)/installed
 	@$(BIN)/ruff check
@@ -31,9 +37,6 @@ types: $(VENV)/installed
 
 layers: $(VENV)/installed
 	@$(BIN)/lint-imports
-
-docs: java
-	@$(BIN)/python -m pytest --quiet tests/test_docs.py
 
 soak: java  ## many more random queries, and many kills (hours)
 	@ANABRANCH_SOAK=1000 $(BIN)/python -m pytest tests/cql \

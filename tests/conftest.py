@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from anabranch.spark.session import local_session
+from seeds import VARIABLE, daily_seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL_DATA = ROOT.parent / "shared" / "data"
+
+STARTS_SPARK = {"spark", "filter_lives"}
+"""Fixtures."""
 
 # Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
 # the profile `soak` looks for new ones.
@@ -27,12 +31,31 @@ settings.register_profile("soak", settings.get_profile("ci"), max_examples=2000,
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_report_header() -> str:
+    """Random cases are other ones every day: say which."""
+    return f"seed of random cases: {daily_seed()} (repeat this run with {VARIABLE}={daily_seed()})"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark: all that asks for the session, and all that lies in a folder `spark`."""
+    """Mark what asks for the session, by its fixtures or in its docstring; and see that what is left out says why."""
     for item in items:
-        needs_session = "spark" in getattr(item, "fixturenames", ())
-        if needs_session or "spark" in item.path.relative_to(ROOT).parts:
+        example = (item.dtest.docstring or "") if isinstance(item, pytest.DoctestItem) else ""
+        if STARTS_SPARK & {*getattr(item, "fixturenames", ())} or "local_session(" in example:
             item.add_marker(pytest.mark.spark)
+        for marker in item.iter_markers("full"):
+            if not marker.kwargs.get("reason"):
+                raise pytest.UsageError(f"{item.nodeid}: say why with full(reason='...')")
+
+
+@pytest.fixture(autouse=True)
+def no_session_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that starts Spark without the marker would make the run without Spark slow."""
+    if request.node.get_closest_marker("spark") is None:
+
+        def refuse(_: object) -> NoReturn:
+            pytest.fail("this test starts Spark: mark it with pytest.mark.spark, or take the fixture `spark`")
+
+        monkeypatch.setattr("pyspark.sql.SparkSession.Builder.getOrCreate", refuse)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,13 @@ def blocks_of(page: str, language: str, end: str = "") -> str:
     return "\n".join(kept)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def with_their_needs(pages: list[Path]) -> list[Any]:
+    """The pages, marked if their examples take a session."""
+    needs = {True: [pytest.mark.spark], False: []}
+    return [pytest.param(page, marks=needs["spark" in blocks_of(page.read_text(), "python")]) for page in pages]
+
+
+@pytest.mark.parametrize("page", with_their_needs(PAGES), ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_the_page_run(
     page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

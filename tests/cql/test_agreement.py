@@ -15,8 +15,10 @@ from anabranch.cells.segments import LONGEST_LOG, SMALLEST_LOG_BYTES
 from cql.comparing import EXAMPLES, bound, difference, expected, smallest_difference
 from cql.local import SHORT_LOG, LocalEngine
 from cql.streams import SECOND, Case, Cuts, Stream
+from seeds import drawn
 
 CASES = 50_000 if os.environ.get("ANABRANCH_SOAK") else 1000
+DRAWN_CASES = 60
 SHRINKING_CASES = 1000
 CHUNK = 25
 
@@ -27,12 +29,19 @@ def found(look: Callable[[int], str | None], numbers: Iterable[int], chunk: int)
         return [each for each in pool.map(look, numbers, chunksize=chunk) if each is not None]
 
 
+def test_the_engine_agrees_with_the_definition_on_the_cases_of_the_day() -> None:
+    differences = [each for each in map(difference, drawn(DRAWN_CASES)) if each is not None]
+    assert not differences, f"{len(differences)} of {DRAWN_CASES} cases differ, the first of them:\n{differences[0]}"
+
+
+@pytest.mark.full(reason="a thousand cases take a minute")
 @pytest.mark.timeout(CASES)
 def test_the_engine_agrees_with_the_definition() -> None:
     differences = found(difference, range(CASES), CHUNK)
     assert not differences, f"{len(differences)} of {CASES} cases differ, the first of them:\n{differences[0]}"
 
 
+@pytest.mark.full(reason="a thousand cases take a minute")
 @pytest.mark.timeout(SHRINKING_CASES)
 def test_the_engine_agrees_with_the_definition_on_cases_that_shrink() -> None:
     differences = found(smallest_difference, range(SHRINKING_CASES // EXAMPLES), 1)

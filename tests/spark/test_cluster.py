@@ -15,6 +15,7 @@ from spark.cluster_program import ROWS
 PROGRAM = Path(__file__).with_name("cluster_program.py")
 
 
+@pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for the executor in /proc")
 def test_rows_and_counts_are_right_although_an_executor_dies(tmp_path: Path) -> None:
     program = [sys.executable, str(PROGRAM), str(tmp_path)]

@@ -24,12 +24,14 @@ from cql.answers import answered, before, expected
 from cql.generate import MORE_COLUMNS, random_queries
 from cql.oracle import Oracle
 from cql.streams import Case, Row, Stream
+from seeds import drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUERIES = int(os.environ.get("ANABRANCH_SOAK", "100"))
 TOGETHER = 20
+DRAWN_TOGETHER = 6
 TIMEOUT_SECONDS = 1200  # a busy machine is slow
 ENGINES = range(-(-QUERIES // TOGETHER))
 CELLS = (None, 3, 1)
@@ -128,32 +130,44 @@ def life(spark: SparkSession, cases: Sequence[Case], folder: Path, cells: int | 
     return engine
 
 
-@pytest.mark.timeout(TIMEOUT_SECONDS)
-@pytest.mark.parametrize("number", ENGINES)
-def test_the_engine_agrees_with_the_definition(
-    number: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ticks, "BATCH_ROWS", TICK_ROWS)
-    cases, cells, lives = (
-        random_queries(number, TOGETHER, MORE_COLUMNS),
-        CELLS[number % len(CELLS)],
-        LIVES[number % len(LIVES)],
-    )
-    as_stream = lives > 0
-    engine = None if as_stream else bounded_run(spark, cases, tmp_path, cells)
+def agrees(spark: SparkSession, cases: Sequence[Case], folder: Path, cells: int | None, lives: int) -> None:
+    """The engine says what the definition says; as a stream with so many lives, or of bounded inputs."""
+    engine = None if lives else bounded_run(spark, cases, folder, cells)
     for each in range(lives):
         for stream in cases[0].streams:
             batches = cases[0].cuts.batches[stream.name]
             first, after = (len(batches) * n // lives for n in (each, each + 1))
-            arrive(stream, batches, range(first, after), tmp_path)
-        engine = life(spark, cases, tmp_path, cells)
+            arrive(stream, batches, range(first, after), folder)
+        engine = life(spark, cases, folder, cells)
     assert engine is not None
     oracle = Oracle(cases[0].streams, cases[0].relations)
     for case, query in zip(cases, engine.queries.values(), strict=True):
         ast = parse_query(case.query)
-        ahead = not as_stream or query.direct  # of the watermark: nothing to come changes such an answer
+        ahead = lives == 0 or query.direct  # of the watermark: nothing to come changes such an answer
         until = end(inputs(case, ast)) if ahead else watermark(inputs(case, ast))
         got, want = answered(query.to_dataframe()), before(expected(oracle, ast), until)
-        got = got if as_stream else before(got, until)  # a bounded run ends with the last row of all streams
+        got = got if lives else before(got, until)  # a bounded run ends with the last row of all streams
         assert got == want, f"{case.query}\n{case}\nmissing {want - got}\nextra {got - want}"
     assert all(engine.late(stream.name).isEmpty() for stream in cases[0].streams)
+
+
+@pytest.fixture(autouse=True)
+def small_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticks, "BATCH_ROWS", TICK_ROWS)
+
+
+@pytest.mark.timeout(TIMEOUT_SECONDS)
+@pytest.mark.parametrize("lives", [0, 2], ids=["bounded", "as a stream, restarted"])
+def test_the_engine_agrees_with_the_definition_on_the_cases_of_the_day(
+    lives: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    number = drawn(3)[lives]
+    agrees(spark, random_queries(number, DRAWN_TOGETHER, MORE_COLUMNS), tmp_path, CELLS[number % len(CELLS)], lives)
+
+
+@pytest.mark.full(reason="a hundred queries take minutes")
+@pytest.mark.timeout(TIMEOUT_SECONDS)
+@pytest.mark.parametrize("number", ENGINES)
+def test_the_engine_agrees_with_the_definition(number: int, spark: SparkSession, tmp_path: Path) -> None:
+    cases = random_queries(number, TOGETHER, MORE_COLUMNS)
+    agrees(spark, cases, tmp_path, CELLS[number % len(CELLS)], LIVES[number % len(LIVES)])

@@ -1302,6 +1302,8 @@ engine.stop()
 """
 
 
+@pytest.mark.full(reason="starts Java once more, to read all that it says")
+@pytest.mark.spark
 def test_a_busy_stream_stops_without_a_cry(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STOPS_WITHIN_A_BATCH, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

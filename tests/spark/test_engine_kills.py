@@ -23,11 +23,14 @@ from anabranch.cql.dialect import parse_query
 from cql.answers import before, expected
 from cql.oracle import Oracle
 from cql.streams import SECOND, Row, Stream
+from seeds import daily_seed
 from spark.killed_engine import QUERIES, ticks
 
+pytestmark = pytest.mark.spark
+
 SOAK = "ANABRANCH_SOAK" in os.environ
-KILLS = 50 if SOAK else 5
-WORKER_KILLS = 10 if SOAK else 2
+KILLS = (50, 10) if SOAK else (5, 2)
+"""Of drivers, and of workers."""
 PROGRAM = Path(__file__).with_name("killed_engine.py")
 PATIENCE_SECONDS = 280.0
 TO_THE_END_SECONDS = 3000.0 if SOAK else PATIENCE_SECONDS
@@ -125,10 +128,16 @@ def workers(pid: int) -> list[int]:
 
 @pytest.mark.timeout(4 * PATIENCE_SECONDS if not SOAK else 7200)
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for workers in /proc")
-def test_kills_of_drivers_and_workers_neither_lose_nor_double_answers(tmp_path: Path) -> None:
-    rng = random.Random(7)
-    streams, checkpoint = written(tmp_path, 8 * (KILLS + WORKER_KILLS), rng), tmp_path / "state"
-    blows = ["driver"] * KILLS + ["worker"] * WORKER_KILLS
+@pytest.mark.parametrize(
+    ("driver_kills", "worker_kills"),
+    [(1, 1), pytest.param(*KILLS, marks=pytest.mark.full(reason="every kill of a driver starts Java once more"))],
+)
+def test_kills_of_drivers_and_workers_neither_lose_nor_double_answers(
+    driver_kills: int, worker_kills: int, tmp_path: Path
+) -> None:
+    rng = random.Random(daily_seed())
+    streams, checkpoint = written(tmp_path, 8 * (driver_kills + worker_kills), rng), tmp_path / "state"
+    blows = ["driver"] * driver_kills + ["worker"] * worker_kills
     rng.shuffle(blows)
     lives, most = 0, 3 * len(blows)
     while True:
@@ -162,6 +171,7 @@ def mountable() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.full(reason="starts Java twice")
 @pytest.mark.timeout(2 * PATIENCE_SECONDS)
 @pytest.mark.skipif(not mountable(), reason="needs a file system of its own")
 def test_a_full_disk_stops_the_engine_and_the_next_one_goes_on(tmp_path: Path) -> None:

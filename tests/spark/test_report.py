@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import json
-import os
-import subprocess
-import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -34,6 +30,7 @@ from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark import ledger as ledgers
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
 from anabranch.spark.reporting import build_report
+from spark.lives import FilterLives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,76 +197,19 @@ def test_the_state_of_another_filter_is_refused(tmp_path: Path) -> None:
         filter_of_three(state=tmp_path)
 
 
-PROGRAM = '''
-"""A filter whose predicates kill their worker once and raise once; prints what came out and what was counted."""
-import json, os, pathlib, sys
-import anabranch as ab
-
-folder = pathlib.Path(sys.argv[1])
-spark = ab.local_session("retries", 2, **{"spark.master": "local[2,4]"})
-
-
-def first_time(name):
-    try:
-        (folder / name).touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
-
-
-def deadly(id):
-    if id == 540 and first_time("died"):
-        os._exit(1)
-    return id % 2 == 0
-
-
-def raising(id):
-    if id == 1020 and first_time("raised"):
-        raise RuntimeError("only once")
-    return id % 3 == 0
-
-
-f = ab.Filter(ab.predicate(deadly, "id"), ab.predicate(raising, "id"), state=folder / "state")
-found = sorted(row.id for row in f.apply(spark.range(0, 2000, 1, 4)).collect())
-report = f.report()
-counts = {name: [getattr(p, name) for p in report.predicates] for name in ("dropped", "errors")}
-print(json.dumps({"found": found, "rows": report.rows, **counts}))
-'''
-
-
-def test_retried_tasks_and_new_processes_count_each_row_once(tmp_path: Path) -> None:
+def test_retried_tasks_and_new_processes_count_each_row_once(filter_lives: FilterLives) -> None:
     wanted = list(range(0, 2000, 6))
-    for times in (1, 2):
-        program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ))
-        assert done.returncode == 0, done.stderr[-3000:]
-        told = json.loads(done.stdout.splitlines()[-1])
+    for times, told in ((1, filter_lives.killed["retried"]), (2, filter_lives.ended["retried"])):
         assert told["found"] == wanted
-        assert (tmp_path / "died").exists()
-        assert (tmp_path / "raised").exists()
         assert told["rows"] == times * 2000, "a new process goes on counting"
         assert sum(told["dropped"]) == times * (2000 - len(wanted))
         assert told["errors"] == [0, 0]
+    assert (filter_lives.folder / "died").exists()
+    assert (filter_lives.folder / "raised").exists()
 
 
-SILENT_PROGRAM = '''
-"""A filter that runs three times in quick succession, and is never asked for a report."""
-import sys
-import anabranch as ab
-
-spark = ab.local_session("silent", 2)
-f = ab.Filter(ab.predicate(lambda id: id % 2 == 0, "id", name="even"), state=sys.argv[1])
-for _ in range(3):
-    f.apply(spark.range(0, 2000, 1, 4)).count()
-'''
-
-
-def test_what_the_last_tasks_sent_is_saved_when_the_program_ends(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", SILENT_PROGRAM, str(tmp_path)]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=200, check=False, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr[-3000:]
-    f = ab.Filter(ab.predicate(even, "id", name="even"), state=tmp_path)
-    assert f.report().rows == 6000
+def test_what_the_last_tasks_sent_is_saved_when_the_program_ends(filter_lives: FilterLives) -> None:
+    assert filter_lives.rows("silent") == 6000
 
 
 def test_places_follow_the_stages(rows: DataFrame) -> None:

@@ -24,8 +24,6 @@ from anabranch.errors import QueryError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 PATIENCE_SECONDS = 240.0
 SCRIPT = """
 Create Stream calls (seq Long, ts Timestamp, host Long) From 'parquet' With (path = '{path}') Timestamp ts Sequence seq;
@@ -51,7 +49,7 @@ def test_a_file_runs_to_the_end_of_its_inputs(
     spark: SparkSession, script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = io.StringIO()
-    assert scripts.run(script, tmp_path / "state", Console(file=out), batch=True, seconds=None) == 0
+    assert scripts.run(script, tmp_path / "state", Console(file=out), batch=True) == 0
     assert "busy" in out.getvalue()
     assert "|0   |6  |2026-01-01 00:00:15|+  |" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "calls-out")).count() == 80, "its sinks have the answers"
@@ -60,13 +58,14 @@ def test_a_file_runs_to_the_end_of_its_inputs(
 def test_a_file_runs_as_a_stream_and_goes_on_from_its_state(spark: SparkSession, script: Path, tmp_path: Path) -> None:
     for _ in range(2):
         out = io.StringIO()
-        assert scripts.run(script, tmp_path / "state", Console(file=out, width=120), batch=False, seconds=6) == 0
+        assert scripts.run(script, tmp_path / "state", Console(file=out, width=120), until_idle=True) == 0
         assert "80" in out.getvalue(), "the live table tells how many rows have been answered"
     named = spark.read.parquet(str(tmp_path / "calls-out"))
     assert named.count() == 80
     assert {row["role"] for row in named.select("role").distinct().collect()} == {"web", "mail"}
 
 
+@pytest.mark.full(reason="starts Java once more; the demo's and the engine's tests stop streams, too")
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(spark: SparkSession, script: Path, tmp_path: Path) -> None:
     state, out = tmp_path / "state", tmp_path / "calls-out"
     program = [sys.executable, "-m", "anabranch.cli.main", "run", str(script)]
@@ -87,7 +86,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(spark: SparkSession, 
     assert process.returncode == 0, said
     assert "the same command goes on from here" in said
     assert "Traceback" not in said
-    assert scripts.run(script, state, Console(file=io.StringIO()), batch=False, seconds=6) == 0
+    assert scripts.run(script, state, Console(file=io.StringIO()), until_idle=True) == 0
     assert spark.read.parquet(str(out)).count() == 80
 
 
@@ -98,7 +97,7 @@ def test_a_query_that_fails_says_why_in_a_line(spark: SparkSession, script: Path
             Create Query q As Select host From calls [Rows 3]"""
     )
     out = io.StringIO()
-    assert scripts.run(script, tmp_path / "state", Console(file=out, width=400), batch=False, seconds=30) == 3
+    assert scripts.run(script, tmp_path / "state", Console(file=out, width=400), until_idle=True) == 3
     told = out.getvalue()[out.getvalue().index("q failed:") :]
     assert "[FAILED_READ_FILE" in told
     assert "column [host]" in told
@@ -269,7 +268,7 @@ def test_a_file_without_a_query_is_refused(spark: SparkSession, tmp_path: Path) 
     file = tmp_path / "queries.cql"
     file.write_text("Show Streams")
     with pytest.raises(QueryError, match="has no query"):
-        scripts.run(file, tmp_path / "state", Console(file=io.StringIO()), batch=True, seconds=None)
+        scripts.run(file, tmp_path / "state", Console(file=io.StringIO()), batch=True)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +289,7 @@ def test_a_file_that_cannot_be_read_is_refused_before_anything_is_done(tmp_path:
         scripts.explain(file, print)
     assert refused.value.what == what.format(file)
     with pytest.raises(QueryError) as refused:
-        scripts.run(file, state, Console(file=io.StringIO()), batch=True, seconds=None)
+        scripts.run(file, state, Console(file=io.StringIO()), batch=True)
     assert refused.value.what == what.format(file)
     assert not state.exists()
 
@@ -313,7 +312,7 @@ def test_a_checkpoint_that_is_no_folder_is_refused(tmp_path: Path, name: str) ->
     file = tmp_path / "queries.cql"
     file.write_text("Select value From s")
     with pytest.raises(QueryError, match=f"{tmp_path / name} cannot be used: {file} is no folder"):
-        scripts.run(file, tmp_path / name, Console(file=io.StringIO()), batch=True, seconds=None)
+        scripts.run(file, tmp_path / name, Console(file=io.StringIO()), batch=True)
 
 
 def test_the_doctor_finds_nothing_wrong_here(spark: SparkSession, tmp_path: Path) -> None:

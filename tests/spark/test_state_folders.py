@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +17,7 @@ import anabranch as ab
 from anabranch.errors import QueryError
 from anabranch.ordering.pipeline import Tally
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord, open_ledger
-
-PATIENCE_SECONDS = 30.0
+from spark.lives import FilterLives, awaited, rows_on_disk
 
 
 def even(id: int) -> bool:
@@ -36,122 +28,31 @@ def filter_on(folder: Path, **options: Any) -> ab.Filter:
     return ab.Filter(ab.predicate(even, "id", name="even"), state=folder, **options)
 
 
-def rows_on_disk(folder: Path) -> int:
-    try:
-        state = json.loads((folder / "filter.json").read_text())
-    except OSError:
-        return 0
-    return sum(entry[-1]["tally"]["rows"] for kind in ("folded", "recent") for entry in state[kind])
-
-
-def awaited(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
 # A program that is killed
 
-PROGRAM = '''
-"""Filters that run and are never asked for a report; then the program waits to be killed."""
-import json, pathlib, shutil, sys
-import anabranch as ab
 
-folder = pathlib.Path(sys.argv[1])
-spark = ab.local_session("killed", 2)
-numbers = spark.range(0, 2000, 1, 4)
-own = spark.sparkContext.accumulator(0)
+def test_a_killed_program_loses_no_counts(filter_lives: FilterLives) -> None:
+    assert filter_lives.rows("quick") == 6000
 
 
-def filter_on(name):
-    return ab.Filter(ab.predicate(lambda id: id % 2 == 0, "id", name="even"), state=folder / name)
+def test_filters_on_one_folder_add_up(filter_lives: FilterLives) -> None:
+    assert filter_lives.rows("shared") == 6000
 
 
-quick = filter_on("quick")
-for _ in range(3):
-    quick.apply(numbers).count()
-
-older = filter_on("shared")
-older.apply(numbers).count()
-newer = filter_on("shared")
-newer.apply(numbers).count()
-older.apply(numbers).count()
-
-blocked, other = filter_on("blocked"), filter_on("other")
-shutil.rmtree(folder / "blocked")
-(folder / "blocked").touch()
-deleted = filter_on("deleted")
-shutil.rmtree(folder / "deleted")
-for f in (blocked, blocked, deleted, other):
-    f.apply(numbers).count()
-numbers.rdd.foreach(lambda _: own.add(1))
-try:
-    reported = blocked.report().rows
-except OSError as error:
-    reported = repr(error)
-print(json.dumps({"own": own.value, "other": other.report().rows, "reported": reported}), flush=True)
-sys.stdin.read()
-'''
+def test_a_folder_that_cannot_be_written_harms_nobody_else(filter_lives: FilterLives) -> None:
+    assert filter_lives.killed["folders"]["own"] == 2000, "accumulators of the user still count"
+    assert filter_lives.killed["folders"]["other"] == 2000, "and so do other filters"
 
 
-@dataclass
-class Killed:
-    """What is left of the program: what it printed, what it said, and its state folders."""
-
-    told: dict[str, Any]
-    said: str
-    folder: Path
-
-    def rows(self, name: str) -> int:
-        return filter_on(self.folder / name).report().rows
+def test_a_folder_that_cannot_be_written_loses_no_counts(filter_lives: FilterLives) -> None:
+    assert filter_lives.killed["folders"]["reported"] == 4000
+    assert filter_lives.said.count(f"The state folder {filter_lives.folder}/blocked cannot be written: ") == 1
+    assert filter_lives.said.count("cannot be written") == 1
+    assert filter_lives.rows("blocked") == 4000, "written once that was possible again"
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    """One program for several tests, as it starts Spark; it is killed once its folders are written."""
-    folder = tmp_path_factory.mktemp("killed")
-    with (folder / "said").open("wb") as said:
-        command = [sys.executable, "-c", PROGRAM, str(folder)]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
-        )
-    with process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            (folder / "blocked").unlink(missing_ok=True)
-            wanted = {"quick": 6000, "shared": 6000, "blocked": 4000, "deleted": 2000}
-            awaited(lambda: all(rows_on_disk(folder / name) == rows for name, rows in wanted.items()))
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-    text = (folder / "said").read_text()
-    assert line, text[-3000:]
-    return Killed(json.loads(line), text, folder)
-
-
-def test_a_killed_program_loses_no_counts(killed: Killed) -> None:
-    assert killed.rows("quick") == 6000
-
-
-def test_filters_on_one_folder_add_up(killed: Killed) -> None:
-    assert killed.rows("shared") == 6000
-
-
-def test_a_folder_that_cannot_be_written_harms_nobody_else(killed: Killed) -> None:
-    assert killed.told["own"] == 2000, "accumulators of the user still count"
-    assert killed.told["other"] == 2000, "and so do other filters"
-
-
-def test_a_folder_that_cannot_be_written_loses_no_counts(killed: Killed) -> None:
-    assert killed.told["reported"] == 4000
-    assert killed.said.count(f"The state folder {killed.folder}/blocked cannot be written: ") == 1
-    assert killed.said.count("cannot be written") == 1
-    assert killed.rows("blocked") == 4000, "written once that was possible again"
-
-
-def test_a_folder_that_was_deleted_is_made_again(killed: Killed) -> None:
-    assert killed.rows("deleted") == 2000
+def test_a_folder_that_was_deleted_is_made_again(filter_lives: FilterLives) -> None:
+    assert filter_lives.rows("deleted") == 2000
 
 
 # Filters that share a folder

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -35,6 +32,7 @@ from anabranch.spark import native_order
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
 from anabranch.spark.route_expression import routed
 from anabranch.spark.tuner import Tuner
+from spark.lives import FilterLives
 
 KINDS = (("zone", "bigint"), ("kind", "bigint"))
 NOTHING = np.zeros((0, 2), dtype=np.bool_)
@@ -326,61 +324,5 @@ def test_routes_that_a_filter_finds_reach_the_optimized_plan(spark: SparkSession
     assert (told.policy, len(told.routes)) == ("content", 2)
 
 
-PROGRAM = '''
-"""Rows of two classes; a worker dies in a job whose tasks switch to other routes, and what it had learned with it."""
-import json, os, pathlib, sys
-import anabranch as ab
-
-armed, died = (pathlib.Path(sys.argv[1]) / name for name in ("armed", "died"))
-spark = ab.local_session("switch", 2, **{"spark.master": "local[2,4]"})
-
-
-def judge(hidden, id):
-    if id == 15000 and armed.exists() and not died.exists():
-        died.touch()
-        os._exit(1)
-    return sum(range(1000)) > 0 and hidden % 2 == 1
-
-
-def rows(deciding):
-    return spark.range(0, 24000, 1, 2).selectExpr(
-        "id", "hash(id) & 1 as zone", "hash(id, 7) & 1 as kind", f"{deciding} & 1 as side",
-    ).selectExpr(
-        "id", "zone", "kind",
-        "pmod(hash(id, 1), 1000) * 2 + cast((pmod(hash(id, 3), 20) = 0) = (side = 0) as int) as p",
-        "pmod(hash(id, 2), 1000) * 2 + cast((pmod(hash(id, 4), 20) = 0) = (side = 1) as int) as q",
-    ).persist()
-
-
-def right(df, out):
-    wanted = sorted(row.id for row in df.where("p % 2 = 1 and q % 2 = 1").collect())
-    return sorted(row.id for row in out.collect()) == wanted and len(wanted) > 0
-
-
-predicates = [ab.predicate(judge, name, "id", name=name) for name in ("p", "q")]
-f = ab.Filter(*predicates, attributes=["zone", "kind"])
-by_zone, by_kind = rows("hash(id)"), rows("hash(id, 7)")
-same, applied = right(by_zone, f.apply(by_zone)), 1
-while not armed.exists() and applied < 40:
-    out = f.apply(by_kind)
-    if "kind" in f.explain(by_kind):
-        armed.touch()  # the tasks of this job are the first to get the new routes
-    same, applied = right(by_kind, out) and same, applied + 1
-print(json.dumps({"same": same, "rows": f.report().rows == 24000 * applied}))
-'''
-
-
-def test_a_worker_that_is_lost_while_it_switches_to_other_routes(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=dict(os.environ),
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert (tmp_path / "died").exists()
-    assert told["same"]
-    assert told["rows"]
+def test_a_worker_that_is_lost_while_it_switches_to_other_routes(filter_lives: FilterLives) -> None:
+    assert filter_lives.ended["switched"] == {"same": True, "counted": True, "died": True}

@@ -64,6 +64,9 @@ def run(
         Path, typer.Option(metavar="DIR", help="State and answers; the same folder goes on where it stood.")
     ] = Path("anabranch-state"),
     batch: Annotated[bool, typer.Option("--batch", help="Read the inputs as they are, to their end.")] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Stop once all rows that are there by now have been answered.")
+    ] = False,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; on Ctrl-C if not given.")] = None,
 ) -> None:
     """Run continuous queries; a live table shows how far they are."""
@@ -71,7 +74,7 @@ def run(
 
     from anabranch.cli.scripts import run as run_script
 
-    raise typer.Exit(run_script(file, checkpoint, Console(), batch=batch, seconds=seconds))
+    raise typer.Exit(run_script(file, checkpoint, Console(), batch=batch, until_idle=until_idle, seconds=seconds))
 
 
 @app.command()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -19,8 +21,11 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.declarations import DESCRIBES_ITSELF
 from anabranch.cql.rendering import mermaid, render
-from anabranch.errors import QueryError
+from anabranch.errors import AnabranchError, QueryError
 from anabranch.model.continuous import Query
+
+if TYPE_CHECKING:
+    from anabranch.engine.engine import Engine
 
 REFRESH_SECONDS = 0.5
 SHOWN_ROWS = 10
@@ -33,7 +38,15 @@ KNOWN_COLUMNS = {
 MORE_COLUMNS = {"socket": {"includetimestamp": "timestamp"}, "kafka": {"includeheaders": "headers"}}
 
 
-def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds: float | None) -> int:
+def run(
+    file: Path,
+    checkpoint: Path,
+    console: Console,
+    *,
+    batch: bool = False,
+    until_idle: bool = False,
+    seconds: float | None = None,
+) -> int:
     """Run a file of statements; 3 if a query has failed."""
     from anabranch.engine.engine import Engine
     from anabranch.spark.session import local_session
@@ -52,8 +65,13 @@ def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds:
         return 0
     for query in engine.queries.values():
         query.start()
+    done = _idle(engine) if until_idle else threading.Event()
+
+    def running() -> bool:
+        return not done.is_set() and any(query.status == "running" for query in engine.queries.values())
+
     try:
-        _watch(engine.progress, lambda: any(q.status == "running" for q in engine.queries.values()), console, seconds)
+        _watch(engine.progress, running, console, seconds)
     except KeyboardInterrupt:
         console.print("stopping; the same command goes on from here")
     finally:
@@ -62,6 +80,20 @@ def run(file: Path, checkpoint: Path, console: Console, *, batch: bool, seconds:
     for query in failed:
         console.print(f"[red]{query.name} failed:[/] {escape(str(query.error))}", highlight=False)
     return 3 if failed else 0
+
+
+def _idle(engine: Engine) -> threading.Event:
+    """Is set once all rows that are there by now have been answered, or cannot be."""
+    done = threading.Event()
+
+    def wait() -> None:
+        for query in engine.queries.values():
+            with suppress(AnabranchError):  # of a query that has failed, which says so by itself
+                query.await_idle()
+        done.set()
+
+    threading.Thread(target=wait, name="anabranch-until-idle", daemon=True).start()
+    return done
 
 
 def explain(file: Path, say: Callable[[str], None]) -> None:
