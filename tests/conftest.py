@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 REAL_DATA = ROOT.parent / "shared" / "data"
 
-STARTS_SPARK = {"spark", "filter_lives"}
-"""Fixtures."""
-
 # Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
 # the profile `soak` looks for new ones.
 settings.register_profile(
@@ -40,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for the session, by its fixtures or in its docstring; and see that what is left out says why."""
     for item in items:
         example = (item.dtest.docstring or "") if isinstance(item, pytest.DoctestItem) else ""
-        if STARTS_SPARK & {*getattr(item, "fixturenames", ())} or "local_session(" in example:
+        if "spark" in getattr(item, "fixturenames", ()) or "local_session(" in example:
             item.add_marker(pytest.mark.spark)
         for marker in item.iter_markers("full"):
             if not marker.kwargs.get("reason"):

@@ -14,6 +14,7 @@ from anabranch.mesh import Mesh, MeshConfig, Sample, optimize
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.model.arrays import Counts, Floats
 from anabranch.ordering import Precedence, expected_cost, row_costs
+from tiers import tiers
 
 MICROSECOND = 1e-6
 NORTH, SOUTH = (0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)
@@ -50,7 +51,7 @@ def six_classes(seed: int, rows: int = 1000) -> tuple[Sample, Counts]:
     return drawn(rng, passing, {**noise(rng, rows), "kind": np.array(list("pqrstu"), dtype=object)[classes]}), classes
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", tiers(range(20), fast=3))
 def test_two_regimes_are_told_apart_by_their_attribute(seed: int) -> None:
     mesh = optimize(two_regimes(seed), seed=seed)
     assert len(mesh.routes) == 2
@@ -70,7 +71,7 @@ def test_every_search_finds_the_two_regimes(config: MeshConfig) -> None:
     assert mesh.tree.attributes() == ("zone",)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", tiers(range(10), fast=2))
 def test_exclusive_or_is_found_with_depth_two(seed: int) -> None:
     mesh = optimize(exclusive_or(seed), MeshConfig(max_depth=2), seed=seed)
     assert {order[0] for order in mesh.routes} == {0, 1}
@@ -78,7 +79,7 @@ def test_exclusive_or_is_found_with_depth_two(seed: int) -> None:
     assert mesh.gain > 0.15
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", tiers(range(3), fast=1))
 def test_exclusive_or_of_two_numbers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, y = rng.random(600), rng.random(600)
@@ -89,7 +90,7 @@ def test_exclusive_or_of_two_numbers(seed: int) -> None:
     assert mesh.gain > 0.15
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", tiers(range(5), fast=1))
 def test_six_classes_have_six_routes(seed: int) -> None:
     sample, classes = six_classes(seed)
     mesh = optimize(sample, seed=seed)
@@ -100,9 +101,10 @@ def test_six_classes_have_six_routes(seed: int) -> None:
     assert mesh.gain > 0.5
 
 
-def test_uniform_data_have_one_route() -> None:
+@pytest.mark.parametrize("seeds", tiers([range(8), range(50)], fast=1))
+def test_uniform_data_have_one_route(seeds: range) -> None:
     single = 0
-    for seed in range(50):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         passing = np.broadcast_to((0.4, 0.5, 0.6, 0.5), (300, 4))
         mesh = optimize(drawn(rng, passing, noise(rng, 300)), seed=seed)
@@ -111,7 +113,7 @@ def test_uniform_data_have_one_route() -> None:
             assert mesh.tree == DecisionTree()
             assert mesh.routes == (mesh.single_order,)
             assert mesh.cost == pytest.approx(mesh.single_cost)
-    assert single >= 48
+    assert single >= 0.96 * len(seeds)
 
 
 def test_the_gain_holds_on_fresh_rows() -> None:
@@ -193,7 +195,7 @@ def test_few_rows(rows: int) -> None:
     assert sum(mesh.shares) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", tiers(range(5), fast=2))
 def test_more_classes_than_rows_have_one_route(seed: int) -> None:
     """What every row does is known, and tells nothing about the next one."""
     rng = np.random.default_rng(seed)

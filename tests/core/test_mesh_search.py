@@ -18,6 +18,7 @@ from anabranch.mesh.sa_qm import sa_qm
 from anabranch.mesh.solution import Solution
 from anabranch.mesh.starts import STARTS, start_solutions
 from anabranch.mesh.training import Sample, TrainingSet
+from tiers import tiers
 
 CONFIG = MeshConfig(overhead_seconds=0.03, classification_seconds=0.01, route_gain=0.0)
 
@@ -52,11 +53,12 @@ def test_opt_qm_solves_twelve_tuples() -> None:
     assert opt_qm(model).cost <= ii_qm(model, seed=0).cost * (1 + 1e-12)
 
 
-def test_heuristics_are_within_five_percent_of_the_optimum() -> None:
+@pytest.mark.parametrize("seeds", tiers([range(30), range(200)], fast=1))
+def test_heuristics_are_within_five_percent_of_the_optimum(seeds: range) -> None:
     searches: dict[str, tuple[Callable[..., Solution], int]] = {"ii": (ii_qm, 3), "sa": (sa_qm, 1)}
     close = dict.fromkeys(searches, 0)
     routes = set()
-    for seed in range(200):
+    for seed in seeds:
         model = random_model(seed, 8 + seed % 3)
         best = opt_qm(model)
         routes.add(len(best.partition))
@@ -67,7 +69,7 @@ def test_heuristics_are_within_five_percent_of_the_optimum() -> None:
             assert found.cost == pytest.approx(model.cost(found.partition))
             close[name] += found.cost <= 1.05 * best.cost
     assert len(routes) > 3
-    assert min(close.values()) >= 190, close
+    assert min(close.values()) >= 0.95 * len(seeds), close
 
 
 @pytest.mark.parametrize("search", [ii_qm, sa_qm])

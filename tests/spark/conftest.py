@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +14,6 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-
-from spark.lives import FilterLives, awaited, rows_on_disk
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -104,29 +99,3 @@ def batch_rows(spark: SparkSession) -> Iterator[Callable[[int], None]]:
     before = spark.conf.get(key)
     yield lambda most: spark.conf.set(key, most)
     spark.conf.set(key, str(before))
-
-
-@pytest.fixture(scope="session")
-def filter_lives(tmp_path_factory: pytest.TempPathFactory) -> FilterLives:
-    """The two lives of one program, for the tests that read what is left of it: starting Java takes long."""
-    folder = tmp_path_factory.mktemp("lives")
-    command = [sys.executable, str(Path(__file__).with_name("filter_program.py")), str(folder)]
-    with (
-        (folder / "said").open("wb") as said,
-        subprocess.Popen(
-            [*command, "killed"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
-        ) as first,
-    ):
-        try:
-            assert first.stdout is not None
-            line = first.stdout.readline()
-            (folder / "blocked").unlink(missing_ok=True)
-            wanted = {"quick": 6000, "shared": 6000, "blocked": 4000, "deleted": 2000, "retried": 2000}
-            awaited(lambda: all(rows_on_disk(folder / name) == rows for name, rows in wanted.items()))
-        finally:
-            os.killpg(first.pid, signal.SIGKILL)
-    text = (folder / "said").read_text()
-    assert line, text[-3000:]
-    done = subprocess.run([*command, "ended"], capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return FilterLives(folder, json.loads(line), text, json.loads(done.stdout.splitlines()[-1]))

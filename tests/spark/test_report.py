@@ -30,7 +30,6 @@ from anabranch.routing.routed import RoutePlan, RouteState
 from anabranch.spark import ledger as ledgers
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
 from anabranch.spark.reporting import build_report
-from spark.lives import FilterLives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -195,21 +194,6 @@ def test_the_state_of_another_filter_is_refused(tmp_path: Path) -> None:
     (tmp_path / "filter.json").write_text("{broken")
     with pytest.raises(QueryError, match="is not the state of a filter"):
         filter_of_three(state=tmp_path)
-
-
-def test_retried_tasks_and_new_processes_count_each_row_once(filter_lives: FilterLives) -> None:
-    wanted = list(range(0, 2000, 6))
-    for times, told in ((1, filter_lives.killed["retried"]), (2, filter_lives.ended["retried"])):
-        assert told["found"] == wanted
-        assert told["rows"] == times * 2000, "a new process goes on counting"
-        assert sum(told["dropped"]) == times * (2000 - len(wanted))
-        assert told["errors"] == [0, 0]
-    assert (filter_lives.folder / "died").exists()
-    assert (filter_lives.folder / "raised").exists()
-
-
-def test_what_the_last_tasks_sent_is_saved_when_the_program_ends(filter_lives: FilterLives) -> None:
-    assert filter_lives.rows("silent") == 6000
 
 
 def test_places_follow_the_stages(rows: DataFrame) -> None:

@@ -17,7 +17,7 @@ import anabranch as ab
 from anabranch.errors import QueryError
 from anabranch.ordering.pipeline import Tally
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord, open_ledger
-from spark.lives import FilterLives, awaited, rows_on_disk
+from spark.state_folders import awaited, rows_on_disk
 
 
 def even(id: int) -> bool:
@@ -26,33 +26,6 @@ def even(id: int) -> bool:
 
 def filter_on(folder: Path, **options: Any) -> ab.Filter:
     return ab.Filter(ab.predicate(even, "id", name="even"), state=folder, **options)
-
-
-# A program that is killed
-
-
-def test_a_killed_program_loses_no_counts(filter_lives: FilterLives) -> None:
-    assert filter_lives.rows("quick") == 6000
-
-
-def test_filters_on_one_folder_add_up(filter_lives: FilterLives) -> None:
-    assert filter_lives.rows("shared") == 6000
-
-
-def test_a_folder_that_cannot_be_written_harms_nobody_else(filter_lives: FilterLives) -> None:
-    assert filter_lives.killed["folders"]["own"] == 2000, "accumulators of the user still count"
-    assert filter_lives.killed["folders"]["other"] == 2000, "and so do other filters"
-
-
-def test_a_folder_that_cannot_be_written_loses_no_counts(filter_lives: FilterLives) -> None:
-    assert filter_lives.killed["folders"]["reported"] == 4000
-    assert filter_lives.said.count(f"The state folder {filter_lives.folder}/blocked cannot be written: ") == 1
-    assert filter_lives.said.count("cannot be written") == 1
-    assert filter_lives.rows("blocked") == 4000, "written once that was possible again"
-
-
-def test_a_folder_that_was_deleted_is_made_again(filter_lives: FilterLives) -> None:
-    assert filter_lives.rows("deleted") == 2000
 
 
 # Filters that share a folder

@@ -32,7 +32,6 @@ from anabranch.spark import native_order
 from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
 from anabranch.spark.route_expression import routed
 from anabranch.spark.tuner import Tuner
-from spark.lives import FilterLives
 
 KINDS = (("zone", "bigint"), ("kind", "bigint"))
 NOTHING = np.zeros((0, 2), dtype=np.bool_)
@@ -322,7 +321,3 @@ def test_routes_that_a_filter_finds_reach_the_optimized_plan(spark: SparkSession
     assert len(f.report().routes) == 2
     (told,) = [e for e in f.events() if isinstance(e, RoutesChanged)]
     assert (told.policy, len(told.routes)) == ("content", 2)
-
-
-def test_a_worker_that_is_lost_while_it_switches_to_other_routes(filter_lives: FilterLives) -> None:
-    assert filter_lives.ended["switched"] == {"same": True, "counted": True, "died": True}
