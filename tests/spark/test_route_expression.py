@@ -20,8 +20,9 @@ from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf, Node
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.attributes import is_discrete
-from anabranch.routing.cells import Cells, Split, coarse, pairs, split
+from anabranch.routing.cells import Cells, Split, coarse, pairs, splits
 from anabranch.routing.routed import Classifier
+from anabranch.spark.plans import attribute
 from anabranch.spark.route_expression import routed
 
 pytestmark = pytest.mark.spark
@@ -31,12 +32,20 @@ ROUTES = 3
 CLASSIFIERS = 20
 TOGETHER = 2
 INFINITE = float("inf")
+ZONE = "America/New_York"  # with daylight saving
 SCHEMA = (
     "text string, flag boolean, whole bigint, few int, real double, some double, single float, day date, "
     "week date, moment timestamp, hour timestamp, local timestamp_ntz, shift timestamp_ntz, price decimal(12,3)"
 )
 REALS = [0.0, -0.0, 0.1, -2.5, 1e300, INFINITE, -INFINITE, float("nan")]
 STEP = timedelta(days=11, hours=7, microseconds=13)
+EDGES = [  # of daylight saving, and of what Arrow knows of it
+    *(datetime(2026, 3, 8, 6, 59, 59, tzinfo=UTC), datetime(2026, 3, 8, 7, tzinfo=UTC)),
+    *(datetime(2026, 11, 1, 5, 30, tzinfo=UTC), datetime(2026, 11, 1, 6, 30, tzinfo=UTC)),
+    *(datetime(1874, 5, 1, 3, 2, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    *(datetime(2037, 7, 1, 3, 30, tzinfo=UTC), datetime(2039, 7, 1, 3, 30, tzinfo=UTC)),
+    datetime(9999, 12, 30, 12, tzinfo=UTC),
+]
 
 
 def values(draw: random.Random) -> tuple[Any, ...]:
@@ -50,7 +59,10 @@ def values(draw: random.Random) -> tuple[Any, ...]:
             many / 7,
         ),
         *(date(2026, 1, 1) + many * STEP, date(2026, 1, 1) + few * STEP),
-        *(datetime(2026, 1, 1, tzinfo=UTC) + many * STEP, datetime(2026, 1, 1, tzinfo=UTC) + few * STEP),
+        *(
+            draw.choice([datetime(2026, 1, 1, tzinfo=UTC) + many * STEP, *EDGES[: 1 + many % 9]]),
+            datetime(2026, 1, 1, tzinfo=UTC) + few * STEP,
+        ),
         *(datetime(2026, 1, 1) + many * STEP, datetime(2026, 1, 1) + few * STEP),  # noqa: DTZ001 - local time
         Decimal(draw.randrange(-(10**6), 10**6)) / 1000,
     )
@@ -59,10 +71,10 @@ def values(draw: random.Random) -> tuple[Any, ...]:
 
 def cells(draw: random.Random, attributes: dict[str, pa.Array]) -> Iterator[Cells]:
     """Splits of single attributes and of pairs, with any cell on any route."""
-    splits = [s for name, array in attributes.items() if (s := split(name, array)) is not None]
-    both = pairs([coarse(s) for s in splits])
+    found = [s for name, array in attributes.items() for s in splits(name, array)]
+    both = pairs([coarse(s) for s in found])
     while True:
-        chosen: tuple[Split, ...] = draw.choice(both) if draw.random() < 0.4 else (draw.choice(splits),)
+        chosen: tuple[Split, ...] = draw.choice(both) if draw.random() < 0.4 else (draw.choice(found),)
         count = int(np.prod([s.codes for s in chosen]))
         yield Cells(chosen, np.array([draw.randrange(ROUTES) for _ in range(count)]))
 
@@ -114,11 +126,11 @@ def test_spark_sends_every_row_where_arrow_sends_it(
     spark: SparkSession, settings_of: Callable[..., Any], make: Callable[..., Iterator[Classifier]]
 ) -> None:
     draw = random.Random(7)
-    with settings_of(spark__sql__session__timeZone="America/New_York"):
+    with settings_of(spark__sql__session__timeZone=ZONE):
         given = [(row, *values(draw)) for row in range(ROWS)]
         rows = spark.createDataFrame(given, f"row int, {SCHEMA}").coalesce(1)
         table = rows.sort("row").drop("row").toArrow()
-        attributes = {name: table[name].combine_chunks() for name in table.column_names}
+        attributes = {name: attribute(table[name].combine_chunks(), ZONE) for name in table.column_names}
         made = make(draw, attributes)
         classifiers = [next(made) for _ in range(CLASSIFIERS)]
         for classifier, found in zip(classifiers, taken(rows, classifiers), strict=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,9 @@ import pyarrow.compute as pc
 
 from anabranch.model.arrays import Floats
 
+ClockPart = Literal["hour", "weekday"]
+LAST_MICROSECOND = 2_145_916_800_000_000 - 1
+"""Of 2037: later on Arrow knows no daylight saving, and would tell rows apart in another way than Spark."""
 UNREADABLE = (ArithmeticError, ValueError, pa.ArrowException)
 """What Arrow raises for values that Python does not have: dates after the year 9999, texts that are not UTF-8."""
 
@@ -71,3 +75,44 @@ def known_values(array: pa.Array) -> list[Any]:
         return found
     alone = [python_values(array.slice(i, 1)) for i in range(len(array))]
     return [None if value is None else value[0] for value in alone]
+
+
+def clock_parts(kind: pa.DataType) -> tuple[ClockPart, ...]:
+    """What comes back in values of a type that only grow."""
+    return ("hour", "weekday") if pa.types.is_timestamp(kind) else ("weekday",) if pa.types.is_date(kind) else ()
+
+
+def clock_part(array: pa.Array, part: ClockPart) -> pa.Array:
+    """The hour, or the weekday from Monday = 0, as Spark's functions of that name give it in the array's time zone.
+
+    NULL for instants outside of 1970 to 2037, and throughout in a zone that Arrow does not know.
+
+    >>> summer = pa.array([1_750_000_000_000_000, None, LAST_MICROSECOND + 1], pa.timestamp("us", tz="Europe/Berlin"))
+    >>> clock_part(summer, "hour").to_pylist(), clock_part(summer, "weekday").to_pylist()
+    ([17, None, None], [6, None, None])
+    """
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        since = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64())
+        known = pc.and_(pc.greater_equal(since, 0), pc.less_equal(since, LAST_MICROSECOND))
+        array = pc.if_else(known, array, pa.scalar(None, array.type))
+    try:
+        return (pc.hour if part == "hour" else pc.day_of_week)(array)
+    except pa.ArrowInvalid:
+        return pa.nulls(len(array), pa.int64())
+
+
+def in_utc(array: pa.Array) -> pa.Array:
+    """Instants in a zone that Python knows, whatever theirs is; other values as they are."""
+    zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
+    return array.cast(pa.timestamp(array.type.unit, tz="UTC")) if zoned else array
+
+
+def joined(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Values of an attribute one after the other; the session's time zone may have changed in between.
+
+    >>> zones = [pa.array([0], pa.timestamp("us", tz=zone)) for zone in ("UTC", "Asia/Tokyo")]
+    >>> joined(zones).type
+    TimestampType(timestamp[us, tz=Asia/Tokyo])
+    """
+    kind = arrays[-1].type
+    return pa.concat_arrays([a if a.type == kind else a.cast(kind) for a in arrays])

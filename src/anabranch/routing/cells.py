@@ -1,8 +1,9 @@
 """Cells: the data cut along one attribute or a pair of attributes, and a route for every cell.
 
-A `Split` turns an attribute into a small number of codes: one per frequent value, or one per range. `Cells` combines
-one or two splits; each combination of codes is a cell, and each cell belongs to a route. Values that were never seen
-belong to route 0, the one for everything.
+A `Split` turns an attribute into a small number of codes: one per frequent value, or one per range. Integers of few
+values are split both ways, and times by their hour and weekday, too: what comes back while the times themselves grow.
+`Cells` combines one or two splits; each combination of codes is a cell, and each cell belongs to a route. Values that
+were never seen belong to route 0, the one for everything.
 
 >>> import pyarrow as pa
 >>> zones = split("zone", pa.array(["north", "south", "north"]))
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations
 from typing import Any
@@ -40,13 +41,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.model.arrays import Floats
-from anabranch.model.attributes import is_discrete, is_numeric, numbers, python_values
+from anabranch.model.arrays import Floats, Mask
+from anabranch.model.attributes import (
+    ClockPart,
+    clock_part,
+    clock_parts,
+    in_utc,
+    is_discrete,
+    is_numeric,
+    numbers,
+    python_values,
+)
 from anabranch.model.floats import canonical
 from anabranch.routing.json_values import from_json, to_json
 
-MOST_CODES = 24
+MOST_CODES = 32
+MOST_CELLS_OF_PAIR = 48
 SEQUENCE = 0.9
+COMES_BACK = 0.9
+ROWS_TO_COME_BACK = 8
 RANGES = 12
 FEWEST_RANGES = 4
 ROWS_PER_RANGE = 14
@@ -61,6 +74,7 @@ class ValueSplit:
 
     attribute: str
     values: tuple[Any, ...]
+    part: ClockPart | None = None
 
     @property
     def codes(self) -> int:
@@ -69,17 +83,18 @@ class ValueSplit:
 
     def encode(self, array: pa.Array) -> Codes:
         """The code of every row."""
+        array = _looked_at(self, array)
         found = pc.index_in(canonical(array), value_set=self._listed(array.type))
         codes: Codes = pc.fill_null(found, len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes
 
     def describe(self, codes: Sequence[int]) -> str:
-        """The condition that a row has one of the codes."""
+        """The condition that a row has one of the codes; nothing where all rows have."""
         listed = [self.values[c] for c in codes if c < len(self.values)]
         if len(self.values) in codes:
             missing = [v for c, v in enumerate(self.values) if c not in codes]
-            return f"{self.attribute} not in {_listing(missing)}" if missing else f"any {self.attribute}"
-        return f"{self.attribute} in {_listing(listed)}"
+            return f"{label(self)} not in {_listing(missing)}" if missing else ""
+        return f"{label(self)} in {_listing(listed)}"
 
     def _listed(self, kind: pa.DataType) -> pa.Array:
         return pa.array(self.values, type=kind.value_type if pa.types.is_dictionary(kind) else kind)
@@ -91,6 +106,7 @@ class RangeSplit:
 
     attribute: str
     bounds: tuple[float, ...]
+    part: ClockPart | None = None
 
     @property
     def codes(self) -> int:
@@ -99,26 +115,50 @@ class RangeSplit:
 
     def encode(self, array: pa.Array) -> Codes:
         """The code of every row."""
-        values = numbers(array)
+        values = numbers(_looked_at(self, array))
         codes: Codes = np.searchsorted(np.array(self.bounds), values, side="left").astype(np.int64)
         codes[np.isnan(values)] = self.codes - 1
         return codes
 
     def describe(self, codes: Sequence[int]) -> str:
-        """The condition that a row has one of the codes."""
+        """The condition that a row has one of the codes; nothing where all rows have."""
         chosen = sorted(c for c in codes if c < self.codes - 1)
         parts = [self._interval(first, last) for first, last in runs(chosen)]
         if self.codes - 1 in codes and len(chosen) < self.codes - 1:
-            parts.append(f"{self.attribute} is null")
-        return " or ".join(parts) if len(chosen) < self.codes - 1 else f"any {self.attribute}"
+            parts.append(f"{label(self)} is null")
+        return " or ".join(parts) if len(chosen) < self.codes - 1 else ""
 
     def _interval(self, first: int, last: int) -> str:
         low = f"{self.bounds[first - 1]:g} < " if first else ""
         high = f" <= {self.bounds[last]:g}" if last < len(self.bounds) else ""
-        return f"{low}{self.attribute}{high}"
+        return f"{low}{label(self)}{high}"
 
 
 Split = ValueSplit | RangeSplit
+
+
+def label(s: Split) -> str:
+    """What a split looks at, as SQL writes it."""
+    return f"{s.part}({s.attribute})" if s.part else s.attribute
+
+
+def _looked_at(s: Split, array: pa.Array) -> pa.Array:
+    return clock_part(array, s.part) if s.part else array
+
+
+def splits(attribute: str, array: pa.Array) -> list[Split]:
+    """All the ways to split an attribute by a sample of its values, in the sequence in which they arrived.
+
+    >>> splits("hour", pa.array([i * 7 % 24 for i in range(240)]))[1].values[:4]
+    (0, 7, 14, 21)
+    """
+    found = [split(attribute, array)]
+    if pa.types.is_integer(array.type) and isinstance(found[0], RangeSplit):
+        found.append(_coming_back(_by_value(attribute, array, pc.value_counts(array.drop_null())), array))
+    for part in clock_parts(array.type):
+        inner = [replace(s, part=part) for s in splits(attribute, clock_part(array, part))]
+        found += [_coming_back(s, array) for s in inner]
+    return [s for s in found if s is not None]
 
 
 def split(attribute: str, array: pa.Array) -> Split | None:
@@ -132,15 +172,13 @@ def split(attribute: str, array: pa.Array) -> Split | None:
     discrete = is_discrete(kind) or pa.types.is_binary(kind)
     if not (discrete or is_numeric(kind)):
         return None
+    array = in_utc(array)
     counts = pc.value_counts(canonical(array.drop_null()))
     distinct = len(counts)
     if distinct < 2 and not (distinct == 1 and array.null_count):
         return None
     if discrete or distinct <= RANGES:
-        if distinct > max(MOST_CODES, len(array) // 4):
-            return None
-        ranked = sorted(python_values(counts) or (), key=lambda c: -c["counts"])
-        return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1])) if ranked else None
+        return _by_value(attribute, array, counts)
     if pa.types.is_temporal(kind) and python_values(counts) is None:
         return None
     values = numbers(array)
@@ -149,6 +187,23 @@ def split(attribute: str, array: pa.Array) -> Split | None:
     if len(steps) and max(np.mean(steps > 0), np.mean(steps < 0)) > SEQUENCE:
         return None
     return RangeSplit(attribute, _quantiles(values))
+
+
+def _by_value(attribute: str, array: pa.Array, counts: pa.Array) -> ValueSplit | None:
+    if len(counts) > max(MOST_CODES, len(array) // 4):
+        return None
+    ranked = sorted(python_values(counts) or (), key=lambda c: -c["counts"])
+    return ValueSplit(attribute, tuple(c["values"] for c in ranked[: MOST_CODES - 1])) if ranked else None
+
+
+def _coming_back(s: Split | None, array: pa.Array) -> Split | None:
+    """A split, unless its codes rather tell early rows from late ones: the first hour of a sample from the second."""
+    if s is None:
+        return None
+    codes, half = s.encode(array), len(array) // 2
+    early, late = (np.bincount(part, minlength=s.codes) for part in (codes[:half], codes[half:]))
+    rows = np.where(early + late >= ROWS_TO_COME_BACK, early + late, 0)
+    return s if rows.any() and rows[(early > 0) & (late > 0)].sum() >= COMES_BACK * rows.sum() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +216,7 @@ class Cells:
     @property
     def attributes(self) -> tuple[str, ...]:
         """Attributes to look at."""
-        return tuple(s.attribute for s in self.splits)
+        return tuple(dict.fromkeys(s.attribute for s in self.splits))
 
     @cached_property
     def routes(self) -> int:
@@ -175,15 +230,23 @@ class Cells:
 
     def tests(self, route: int) -> tuple[str, ...]:
         """The conditions on attributes under which a row takes a route, one text per alternative."""
+        return self._described(self.route_of == route)
+
+    def shown(self, routes: Sequence[int]) -> tuple[str, ...]:
+        """The conditions under which a row takes one of some routes; whatever was not seen is among all other rows."""
+        return () if 0 in routes else self._described(np.isin(self.route_of, routes))
+
+    def _described(self, chosen_cells: Mask) -> tuple[str, ...]:
         if len(self.splits) == 1:
-            return (self.splits[0].describe(np.flatnonzero(self.route_of == route).tolist()),)
+            return (self.splits[0].describe(np.flatnonzero(chosen_cells).tolist()),)
         first, second = self.splits
-        table = self.route_of.reshape(first.codes, second.codes) == route
+        table = chosen_cells.reshape(first.codes, second.codes)
         rows: dict[tuple[int, ...], list[int]] = {}
         for code in range(first.codes):
             if chosen := tuple(np.flatnonzero(table[code]).tolist()):
                 rows.setdefault(chosen, []).append(code)
-        return tuple(f"{first.describe(codes)} and {second.describe(chosen)}" for chosen, codes in rows.items())
+        both = [(first.describe(codes), second.describe(chosen)) for chosen, codes in rows.items()]
+        return tuple(" and ".join(f"({t})" if " or " in t else t for t in texts if t) for texts in both)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -196,15 +259,16 @@ class Cells:
 
 
 def _split_dict(s: Split) -> dict[str, Any]:
+    part = {"part": s.part} if s.part else {}
     if isinstance(s, RangeSplit):
-        return {"attribute": s.attribute, "bounds": [to_json(b) for b in s.bounds]}
-    return {"attribute": s.attribute, "values": [to_json(v) for v in s.values]}
+        return {"attribute": s.attribute, "bounds": [to_json(b) for b in s.bounds]} | part
+    return {"attribute": s.attribute, "values": [to_json(v) for v in s.values]} | part
 
 
 def _split_of(data: Mapping[str, Any]) -> Split:
     if "bounds" in data:
-        return RangeSplit(data["attribute"], tuple(map(from_json, data["bounds"])))
-    return ValueSplit(data["attribute"], tuple(map(from_json, data["values"])))
+        return RangeSplit(data["attribute"], tuple(map(from_json, data["bounds"])), data.get("part"))
+    return ValueSplit(data["attribute"], tuple(map(from_json, data["values"])), data.get("part"))
 
 
 def cells_of(splits: Sequence[Split], columns: Columns) -> Codes:
@@ -223,16 +287,17 @@ def cell_count(splits: Sequence[Split]) -> int:
     return math.prod(s.codes for s in splits)
 
 
-def pairs(splits: Sequence[Split]) -> list[tuple[Split, ...]]:
-    """Every pair of splits with a bearable number of cells."""
-    return [p for p in combinations(splits, 2) if cell_count(p) <= 2 * MOST_CODES]
+def pairs(found: Sequence[Split]) -> list[tuple[Split, ...]]:
+    """Every pair of splits of different things with a bearable number of cells."""
+    apart = [p for p in combinations(found, 2) if label(p[0]) != label(p[1])]
+    return [p for p in apart if cell_count(p) <= MOST_CELLS_OF_PAIR]
 
 
 def coarse(s: Split) -> Split:
     """A split with few codes, for pairs."""
     if isinstance(s, RangeSplit) and len(s.bounds) > 3:
         step = (len(s.bounds) + 1) // 4
-        return RangeSplit(s.attribute, s.bounds[step - 1 :: step][:3])
+        return replace(s, bounds=s.bounds[step - 1 :: step][:3])
     return s
 
 
@@ -246,7 +311,7 @@ def _quantiles(values: Floats) -> tuple[float, ...]:
 
 
 def _listing(values: Sequence[Any]) -> str:
-    return "(" + ", ".join(repr(v) for v in values) + ")"
+    return "(" + ", ".join(repr(v) for v in sorted(values)) + ")"
 
 
 def runs(codes: Sequence[int]) -> list[tuple[int, int]]:

@@ -42,9 +42,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.arrays import BoolMatrix, Floats, Order
+from anabranch.model.attributes import joined
 from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
-from anabranch.routing.cells import Cells, Codes, Columns, Split, all_cells, cell_count, cells_of, coarse, pairs, split
+from anabranch.routing.cells import Cells, Codes, Columns, Split, all_cells, cell_count, cells_of, coarse, pairs, splits
 from anabranch.routing.gain_ratio import information_gain, significant
 from anabranch.routing.held_out import halves
 
@@ -55,6 +56,7 @@ FINALISTS = 3
 SIMPLER_IS_BETTER = 0.02
 SIGNIFICANCE = 0.02
 SMALLEST_CELL = 4
+USUAL_ROWS = 1.0
 MOST_ROUTES = 8
 SMALLEST_SAVING = 0.04
 CLEAR_DEVIATIONS = 3.5
@@ -116,7 +118,7 @@ class ClassLearner:
         if not self._parts:
             return {}, np.zeros((0, self._filters), dtype=np.bool_)
         names = self._parts[0][0]
-        columns = {name: pa.concat_arrays([part[name] for part, _ in self._parts]) for name in names}
+        columns = {name: joined([part[name] for part, _ in self._parts]) for name in names}
         return columns, np.concatenate([drops for _, drops in self._parts])
 
     def take_sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
@@ -131,8 +133,8 @@ class ClassLearner:
         if self._rows < SMALLEST_SAMPLE or not np.isfinite(costs).all():
             return None
         columns, drops = self.sample()
-        splits = [s for name, array in columns.items() if (s := split(name, array)) is not None]
-        candidates = [*((s,) for s in splits), *pairs([coarse(s) for s in splits])]
+        found = [s for name, array in columns.items() for s in splits(name, array)]
+        candidates = [*((s,) for s in found), *pairs([coarse(s) for s in found])]
         best: tuple[float, tuple[Split, ...]] | None = None
         for candidate in _finalists(candidates, columns, drops, costs):
             saving = self._saving(candidate, columns, drops, costs)
@@ -141,8 +143,10 @@ class ClassLearner:
                 best = saving, candidate
         if best is None:
             return None
-        cells, orders = self._routes(best[1], cells_of(best[1], columns), drops, costs)
-        return Proposal(cells, orders, best[0]) if len(set(orders)) > 1 else None
+        where = cells_of(best[1], columns)
+        cells, orders = self._routes(best[1], where, drops, costs)
+        taken = {orders[route] for route in np.unique(cells.route_of[where])}
+        return Proposal(cells, orders, best[0]) if len(taken) > 1 else None
 
     def _saving(self, splits: tuple[Split, ...], columns: Columns, drops: BoolMatrix, costs: Floats) -> float:
         """Share of the single order's cost saved on held-out rows; 0 unless it is clear."""
@@ -166,7 +170,10 @@ class ClassLearner:
     def _routes(
         self, splits: tuple[Split, ...], where: Codes, drops: BoolMatrix, costs: Floats
     ) -> tuple[Cells, tuple[Order, ...]]:
-        """Route 0 for everything, and for every cell the order among the best ones of all cells that suits it most."""
+        """Route 0 for everything, and for every cell the order among the best ones of all cells that suits it most.
+
+        Of small cells that is as uncertain as their rows are few: a usual row is counted with those of each cell.
+        """
         orders = [self._best(drops, costs)]
         groups = [(c, drops[where == c]) for c in np.unique(where)]
         groups = [(int(c), rows) for c, rows in groups if len(rows) >= SMALLEST_CELL]
@@ -177,9 +184,10 @@ class ClassLearner:
         cells = cell_count(splits)
         route_of = np.zeros(cells, dtype=np.int64)
         if groups:
-            paid = [np.bincount(where, row_costs(o, drops, costs), cells) for o in orders[1:]]
-            known = [c for c, _ in groups]
-            route_of[known] = 1 + np.argmin(paid, axis=0)[known]
+            paid = np.stack([np.bincount(where, row_costs(o, drops, costs), cells) for o in orders[1:]])
+            usual = paid.sum(axis=1, keepdims=True) / len(drops)
+            seen = np.unique(where)
+            route_of[seen] = 1 + np.argmin(paid + USUAL_ROWS * usual, axis=0)[seen]
         return _compact(splits, route_of, orders)
 
     def _best(self, drops: BoolMatrix, costs: Floats) -> Order:

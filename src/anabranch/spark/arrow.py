@@ -179,7 +179,7 @@ class FilterTask:
             slices = {n: a.slice(at, size) for n, a in zip(self.columns, batch, strict=False)}
             columns = Columns(slices, converters, self.time_zone, length=size)
             before, reason = pipeline.policies(), pipeline.reason
-            attributes = {name: attribute(slices[name]) for name in self.attributes}
+            attributes = {name: attribute(slices[name], self.time_zone) for name in self.attributes}
             outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
             if pipeline.reason != reason:
                 decisions.append(self._routes_changed(pipeline, partition))

@@ -152,7 +152,8 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: S
         return "the predicates are bound to their DataFrame and cannot be tried on a sample"
     rows = local.select(*(t.alias(f"p{i}") for i, t in enumerate(guarded(predicates, terms)))).collect()
     drops = np.array([[value is not True for value in row] for row in rows], dtype=np.bool_)
-    found = {name: attribute(sample.column(name).combine_chunks()) for name in attributes}
+    zone = str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
+    found = {name: attribute(sample.column(name).combine_chunks(), zone) for name in attributes}
     reached = ~np.logical_or.accumulate(drops, axis=1)
     alone = {i: reached[:, i - 1] for i in range(len(terms)) if _has_guards(predicates, i)}
     return Pilot(drops, _costs(local, sample, terms, alone), found)

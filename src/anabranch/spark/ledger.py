@@ -24,6 +24,7 @@ from anabranch import events
 from anabranch.errors import QueryError
 from anabranch.mesh.plan_search import JudgedSample
 from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.attributes import joined
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
 from anabranch.routing.plan_log import PlanLog
@@ -261,7 +262,7 @@ class Ledger:
             found, seed = self._samples.pop((part, kinds), None), self._learned.get(part)
         if not found or seed is None:
             return None
-        columns = {name: pa.concat_arrays([c[name] for c, _ in found]) for name in found[0][0]}
+        columns = {name: joined([c[name] for c, _ in found]) for name in found[0][0]}
         return JudgedSample(columns, np.concatenate([drops for _, drops in found]), seed.costs)
 
     def log(self, part: Part, kinds: Kinds) -> PlanLog:

@@ -165,7 +165,9 @@ class NativeOrder:
             why = self._policy.why.format(*(p.name for p in self.predicates))
             self.why = f"profile of {len(rows)} rows of the last micro-batch: {why}"
             yield PilotDecided(int(seen["rows"]), self._name, before, self.names(), len(rows), self.why)
-        reason = self._routes.learn(from_json(rows, self.attributes), drops, self._costs) if len(drops) else None
+        reason = None
+        if len(drops):
+            reason = self._routes.learn(from_json(rows, self.attributes, seen["zone"]), drops, self._costs)
         if reason is not None:
             self.why = reason
             yield self._routes.changed(int(seen["rows"]), reason)
@@ -230,7 +232,8 @@ class NativeOrder:
         # As text: Spark 4.0 hands a list over as an object of Java.
         profiles = F.to_json(F.collect_list(profile)).alias("profiles")
         tried = df.withColumn(profile, F.when(drawn, bits))
-        watched = tried.observe(observation, F.count(F.lit(1)).alias("rows"), profiles).drop(profile)
+        zone = F.max(F.current_timezone()).alias("zone")
+        watched = tried.observe(observation, F.count(F.lit(1)).alias("rows"), profiles, zone).drop(profile)
         self._pending.append(observation)
         return watched
 

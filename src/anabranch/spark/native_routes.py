@@ -17,6 +17,7 @@ from anabranch.model.predicates import NativePredicate
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.routed import RoutePlan
 from anabranch.spark.arrow import ROUTING
+from anabranch.spark.plans import attribute
 from anabranch.spark.saved import route_states
 from anabranch.spark.schemas import arrow_type
 from anabranch.spark.tuner import Tuner
@@ -105,11 +106,13 @@ class NativeRoutes:
             self.shares = tuple(np.bincount(codes, minlength=len(plan.orders)).tolist())
 
 
-def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, DataType]) -> dict[str, pa.Array]:
+def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, DataType], zone: str) -> dict[str, pa.Array]:
     """Attributes of profiled rows, from JSON with keys a0, a1, ...; NULL throughout where a text cannot be read back.
 
+    Instants are in the session's time zone, as they are in batches.
+
     >>> from pyspark.sql.types import DoubleType
-    >>> from_json([{"a0": 1.5}, {}, {"a0": "NaN"}], {"x": DoubleType()})["x"].to_pylist()
+    >>> from_json([{"a0": 1.5}, {}, {"a0": "NaN"}], {"x": DoubleType()}, "UTC")["x"].to_pylist()
     [1.5, None, nan]
     """
     found: dict[str, pa.Array] = {}
@@ -117,7 +120,8 @@ def from_json(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, DataType]) 
         values = [row.get(f"a{i}") for row in rows]
         texts = pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in values])
         try:
-            found[name] = texts.cast(arrow_type(kind))
+            read = texts.cast(arrow_type(kind))
         except pa.ArrowException:
-            found[name] = pa.nulls(len(rows), arrow_type(kind))
+            read = pa.nulls(len(rows), arrow_type(kind))
+        found[name] = attribute(read, zone)
     return found

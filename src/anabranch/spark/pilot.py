@@ -43,7 +43,8 @@ def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:
     width = len(task.evaluators)
     drops = np.array(table["drops"].to_pylist(), dtype=np.bool_).reshape(table.num_rows, width)
     costs = np.array(table["costs"].to_pylist(), dtype=float).reshape(table.num_rows, width)
-    found = {name: attribute(table[f"c{task.columns.index(name)}"].combine_chunks()) for name in task.attributes}
+    arrays = {name: table[f"c{task.columns.index(name)}"].combine_chunks() for name in task.attributes}
+    found = {name: attribute(array, task.time_zone) for name, array in arrays.items()}
     mean: Floats = costs.mean(axis=0) if len(costs) else np.full(width, np.nan)
     return JudgedSample(found, drops, mean)
 

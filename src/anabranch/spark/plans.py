@@ -20,14 +20,14 @@ MOST_ATTRIBUTES = 12
 SIMPLE = (BooleanType, NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 
 
-def attribute(array: pa.Array) -> pa.Array:
-    """A column as routes look at it: an instant is the same whatever the session's time zone is.
+def attribute(array: pa.Array, time_zone: str) -> pa.Array:
+    """A column as routes look at it: instants in the session's time zone, in which they have their hours.
 
-    >>> attribute(pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))).type
-    TimestampType(timestamp[us, tz=UTC])
+    >>> attribute(pa.array([0], pa.timestamp("us", tz="UTC")), "Asia/Tokyo").type
+    TimestampType(timestamp[us, tz=Asia/Tokyo])
     """
     zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
-    return array.cast(pa.timestamp(array.type.unit, tz="UTC")) if zoned else array
+    return array.cast(pa.timestamp(array.type.unit, tz=time_zone)) if zoned else array
 
 
 def attributes_of(df: DataFrame, read: Sequence[str]) -> tuple[str, ...]:

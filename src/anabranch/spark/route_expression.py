@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, IntegerType, TimestampNTZType, TimestampType
 
 from anabranch.errors import InternalError
 from anabranch.mesh.nodes import Among, Leaf, Node, Test
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import Order
+from anabranch.model.attributes import LAST_MICROSECOND, ClockPart
 from anabranch.routing.cells import Cells, RangeSplit, Split, runs
 from anabranch.routing.routed import Classifier
 from anabranch.spark.names import column
@@ -81,6 +82,13 @@ class _Attribute:
         elif isinstance(self.kind, TimestampType):
             number = F.unix_micros(self.value)
         return number <= F.lit(bound)
+
+    def part(self, part: ClockPart) -> _Attribute:
+        """The hour or the weekday, where Arrow knows it, too."""
+        found = F.hour(self.value) if part == "hour" else F.weekday(self.value)
+        if isinstance(self.kind, TimestampType):
+            found = F.when(F.unix_micros(self.value).between(0, LAST_MICROSECOND), found)
+        return _Attribute(found, IntegerType())
 
     def _floating(self) -> bool:
         return isinstance(self.kind, (FloatType, DoubleType))
@@ -144,6 +152,8 @@ def _any(parts: Sequence[Column]) -> Column:
 
 def _in_codes(attributes: Mapping[str, _Attribute], split: Split, codes: Sequence[int]) -> Column:
     attribute = attributes[split.attribute]
+    if split.part is not None:
+        attribute = attribute.part(split.part)
     if isinstance(split, RangeSplit):
         return _in_ranges(attribute, split, codes)
     listed = [split.values[c] for c in codes if c < len(split.values)]

@@ -18,10 +18,10 @@ from functools import reduce
 from importlib.util import find_spec
 
 import numpy as np
-import pyarrow as pa
 
 from anabranch.mesh.plan_search import JudgedSample, find
 from anabranch.mesh.self_tuning import Need, SelfTuning, Tuned, again, tune
+from anabranch.model.attributes import joined
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.routed import RoutePlan
@@ -151,6 +151,6 @@ def _both(first: Need | None, second: Need) -> Need:
 
 def _joined(held: JudgedSample, sample: JudgedSample) -> JudgedSample:
     """Both, as far as there is room for the older rows."""
-    columns = {name: pa.concat_arrays([held.attributes[name], array]) for name, array in sample.attributes.items()}
+    columns = {name: joined([held.attributes[name], array]) for name, array in sample.attributes.items()}
     both = JudgedSample(columns, np.concatenate([held.drops, sample.drops]), sample.costs)
     return both.take(np.arange(max(0, len(both) - HELD_ROWS), len(both)))
