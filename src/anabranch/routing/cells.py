@@ -153,7 +153,7 @@ def splits(attribute: str, array: pa.Array) -> list[Split]:
     (0, 7, 14, 21)
     """
     found = [split(attribute, array)]
-    if pa.types.is_integer(array.type) and isinstance(found[0], RangeSplit):
+    if pa.types.is_integer(array.type) and not isinstance(found[0], ValueSplit):
         found.append(_coming_back(_by_value(attribute, array, pc.value_counts(array.drop_null())), array))
     for part in clock_parts(array.type):
         inner = [replace(s, part=part) for s in splits(attribute, clock_part(array, part))]
@@ -202,8 +202,9 @@ def _coming_back(s: Split | None, array: pa.Array) -> Split | None:
         return None
     codes, half = s.encode(array), len(array) // 2
     early, late = (np.bincount(part, minlength=s.codes) for part in (codes[:half], codes[half:]))
-    rows = np.where(early + late >= ROWS_TO_COME_BACK, early + late, 0)
-    return s if rows.any() and rows[(early > 0) & (late > 0)].sum() >= COMES_BACK * rows.sum() else None
+    frequent = early + late >= ROWS_TO_COME_BACK
+    again = (early > 0) & (late > 0)
+    return s if frequent.any() and again[frequent].mean() >= COMES_BACK else None
 
 
 @dataclass(frozen=True, eq=False)
