@@ -118,16 +118,47 @@ def test_orders_of_routes_are_not_those_of_all_rows() -> None:
     events = (
         Started(0, "auto", AB, partition=0),
         Reordered(64, "auto", AB, BA, partition=0),
-        RoutesChanged(300, "auto", lines, "one order took 1.5 times as long", partition=0),
+        RoutesChanged(200, "auto", ("all rows: b -> a",), "routes promise to save 20 %", partition=0, order=BA),
+        RoutesChanged(300, "auto", lines, "one order took 1.5 times as long", partition=0, order=BA),
         Reordered(900, "auto", AB, BA, partition=0, route="zone in ('north')"),
     )
-    assert timelines(events) == [Timeline([(0, AB), (64, BA)], partition=0)]
-    routes = [RouteReport(0.5, BA, 1.0, ("zone in ('north')",)), RouteReport(0.5, BA, 1.0)]
+    assert timelines(events) == [Timeline([(0, AB), (64, BA), (300, ())], partition=0)]
+    routes = [RouteReport(0.5, BA, 1.0, ("zone in ('north')",)), RouteReport(0.5, AB, 1.0)]
     report = report_of(line("a", 1), line("b", 2), events=events)
     marked = panel(plot_report(replace(report, routes=routes)), "How the order moved")
     assert marked.get_lines()[-1].get_xdata() == [300, 300]
     assert "routes from here on" in {text.get_text() for text in marked.texts}
-    assert "routes from here on" not in {text.get_text() for text in panel(plot_report(report), "How").texts}
+    assert label_of(marked, "b")[0] < 320, "the name stands where the line ends"
+    unrouted = panel(plot_report(replace(report, events=events[:3])), "How the order moved")
+    assert "routes from here on" not in {text.get_text() for text in unrouted.texts}
+
+
+def drawn(axes: Axes, number: int) -> list[tuple[float, float]]:
+    """The points of a predicate's line, without those that are not drawn."""
+    found = axes.get_lines()[number]
+    points = zip(np.asarray(found.get_xdata()).tolist(), np.asarray(found.get_ydata()).tolist(), strict=True)
+    return [(x, y) for x, y in points if y == y]
+
+
+def test_no_order_is_drawn_while_rows_take_routes() -> None:
+    lines = ("zone in ('north'): a -> b", "all other rows: b -> a")
+    events = (
+        Started(0, "auto", AB, partition=0),
+        Started(0, "auto", AB, partition=1),
+        RoutesChanged(300, "auto", lines, "one order took 1.5 times as long", partition=0, order=AB),
+    )
+    routed = panel(plot_report(report_of(line("a", 1), line("b", 2), events=events, rows=2000)), "How the order moved")
+    assert drawn(routed, 0) == [(0, 1), (300, 1)]
+
+    merged = RoutesChanged(600, "auto", ("all rows: b -> a",), "routes save nothing any more", partition=0, order=BA)
+    report = report_of(line("a", 2), line("b", 1), events=(*events, merged), rows=2000)
+    again = panel(plot_report(report), "How the order moved")
+    assert [x for x, _ in drawn(again, 0)][:2] == [0, 300]
+    assert all(x <= 300 or x >= 600 for x, _ in drawn(again, 0))
+    assert drawn(again, 0)[-1] == (1000, 2)
+    texts = {text.get_text() for text in again.texts}
+    assert "routes" in texts
+    assert "routes from here on" not in texts
 
 
 def test_routes_are_arms_of_a_river_as_wide_as_their_share(tmp_path: Path) -> None:

@@ -61,8 +61,12 @@ class PilotDecided(Event):
 
 @dataclass(frozen=True)
 class RoutesChanged(Event):
-    """Routes are tried, kept, or given up; `routes` holds a line of tests and order for each that rows take now."""
+    """Routes are tried, kept, or given up; `routes` holds a line of tests and order for each that rows take now.
+
+    `order` is the one for all rows; where there are several routes, it waits until they are given up.
+    """
 
     routes: tuple[str, ...]
     reason: str = ""
     partition: int | None = None
+    order: tuple[str, ...] = ()

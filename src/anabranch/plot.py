@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtra
 from anabranch.events import Event, PilotDecided, Reordered, RoutesChanged, Started
 from anabranch.report import FilterReport, PredicateReport
-from anabranch.river import draw_river
+from anabranch.river import draw_river, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,22 +21,24 @@ Names = tuple[str, ...]
 # The colours of Okabe and Ito, which anyone can tell apart; a ninth predicate begins again, dashed.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 DASHES = ("-", "--", ":", "-.")
-PASSED, DROPPED, FAILED = "#475569", "#D3D9E2", "#D55E00"
+PASSED, DROPPED, FAILED, ROUTED = "#475569", "#D3D9E2", "#D55E00", "#F1F6FB"
 SLOPE = 0.012
-LONGEST_NAME = 28
 
 
 @dataclass
 class Timeline:
-    """The orders that one worker used: the rows that it had processed when it took each one up."""
+    """The orders that one worker used: the rows that it had processed when it took each one up.
+
+    No order holds for all rows, `()`, where rows take routes.
+    """
 
     steps: list[tuple[int, Names]]
     partition: int | None = None
 
     @property
     def order(self) -> Names:
-        """The order in use now."""
-        return self.steps[-1][1]
+        """The last order for all rows."""
+        return next(order for _, order in reversed(self.steps) if order)
 
     @property
     def at(self) -> int:
@@ -44,7 +47,7 @@ class Timeline:
 
 
 def timelines(events: Sequence[Event]) -> list[Timeline]:
-    """The orders for all rows, told apart by worker; those of routes are left out.
+    """The orders for all rows, told apart by worker; those of routes are left out, and none holds while there are some.
 
     Events name the partition, not the worker, and a worker processes many partitions, one after the other. So an event
     is given to the worker that last spoke of the partition, or else to one whose order it changes.
@@ -65,6 +68,12 @@ def timelines(events: Sequence[Event]) -> list[Timeline]:
                 found.append(line)
             line.steps.append((event.at, event.after))
             line.partition = partition
+        elif isinstance(event, RoutesChanged):
+            line = _whose(found, event.order, event.at, event.partition, any_order=True)
+            order = () if len(event.routes) > 1 else event.order
+            if line is not None and order != line.steps[-1][1]:
+                line.steps.append((event.at, order))
+                line.partition = event.partition
     return found
 
 
@@ -101,8 +110,12 @@ def plot_report(report: FilterReport) -> Figure:
     return figure
 
 
-def _whose(lines: Sequence[Timeline], before: Names, at: int, partition: int | None) -> Timeline | None:
-    fitting = [line for line in lines if line.order == before and line.at <= at]
+def _whose(
+    lines: Sequence[Timeline], before: Names, at: int, partition: int | None, *, any_order: bool = False
+) -> Timeline | None:
+    """The worker whose order was this one, or any order of these predicates."""
+    alike: Callable[[Names], object] = frozenset if any_order else tuple
+    fitting = [line for line in lines if alike(line.order) == alike(before) and line.at <= at]
     same = [line for line in fitting if line.partition == partition]
     return max(same or fitting, key=lambda line: line.at, default=None)
 
@@ -113,15 +126,17 @@ def _draw_places(axes: Axes, report: FilterReport) -> None:
     end = max([1, report.rows // max(1, len(found)), *(line.at for line in shown)])
     for name, (colour, dash) in _colours(report).items():
         line = next((line for line in shown if name in line.order), None)
-        steps = [(0, _final_place(report, name))] if line is None else _places(report, line, name)
+        steps = [(0, float(_final_place(report, name)))] if line is None else _places(report, line, name)
         at, place = _sloped(steps, end)
         axes.plot(at, place, dash, color=colour, linewidth=2.4, solid_capstyle="round")
-        axes.text(at[-1] + end * 0.01, place[-1], _short(name), color=colour, va="center", fontweight="bold")
+        last, known = [(x, y) for x, y in zip(at, place, strict=True) if not isnan(y)][-1]
+        axes.text(last + end * 0.01, known, shortened(name), color=colour, va="center", fontweight="bold")
     axes.set_ylim(max(len(report.predicates), 1) + 0.5, 0.5)
     axes.set_yticks(range(1, len(report.predicates) + 1))
     axes.set_xlim(0, end)
     _count_rows(axes)
-    _mark_routes(axes, report)
+    for line in shown:
+        _mark_routes(axes, line, end)
     axes.set_ylabel("place in the order")
     workers = f" (one of {len(found)} workers)" if len(found) > len(shown) else ""
     axes.set_xlabel(f"rows processed{workers}")
@@ -129,15 +144,16 @@ def _draw_places(axes: Axes, report: FilterReport) -> None:
     axes.grid(axis="y", color="#EEF0F3", linewidth=1)
 
 
-def _mark_routes(axes: Axes, report: FilterReport) -> None:
-    """Where routes took over: from there on the lines are the order of rows of no route."""
-    found = [e.at for e in report.events if isinstance(e, RoutesChanged) and len(e.routes) > 1]
-    if len(report.routes) < 2 or not found:
-        return
-    axes.axvline(min(found), color=PASSED, linewidth=1.2, linestyle=(0, (4, 3)))
-    axes.annotate(
-        "routes from here on", (min(found), 0.5), xytext=(6, -4), textcoords="offset points", va="top", color=PASSED
-    )
+def _mark_routes(axes: Axes, line: Timeline, end: float) -> None:
+    """Where rows took routes, and no order held for all of them."""
+    following = [at for at, _ in line.steps[1:]] + [None]
+    for (begin, order), until in zip(line.steps, following, strict=True):
+        if order:
+            continue
+        axes.axvspan(begin, end if until is None else until, color=ROUTED, zorder=0)
+        axes.axvline(begin, color=PASSED, linewidth=1.2, linestyle=(0, (4, 3)))
+        text = "routes from here on" if until is None else "routes"
+        axes.annotate(text, (begin, 0.5), xytext=(6, -4), textcoords="offset points", va="top", color=PASSED)
 
 
 def _draw_rows(axes: Axes, ordered: Sequence[PredicateReport]) -> None:
@@ -153,7 +169,7 @@ def _draw_rows(axes: Axes, ordered: Sequence[PredicateReport]) -> None:
         share = f"{(p.passed or 0) / p.seen:.0%} pass" if p.seen else "no rows"
         sample = ", sampled" if p.basis == "sample" else ""
         axes.text(left + widest * 0.01, y, share + sample, va="center", fontsize=9, color="#374151")
-    axes.set_yticks(range(len(ordered)), [_short(p.predicate) for p in ordered])
+    axes.set_yticks(range(len(ordered)), [shortened(p.predicate) for p in ordered])
     axes.set_ylim(max(len(ordered), 1) - 0.4, -0.6)
     axes.set_xlim(0, widest * 1.22)
     _count_rows(axes)
@@ -189,17 +205,17 @@ def _busiest(lines: Sequence[Timeline]) -> list[Timeline]:
     return list(best.values())
 
 
-def _places(report: FilterReport, line: Timeline, name: str) -> list[tuple[int, int]]:
-    """Places in the whole filter: a stage's predicates share the places that the report gives them."""
+def _places(report: FilterReport, line: Timeline, name: str) -> list[tuple[int, float]]:
+    """Places in the whole filter: a stage's predicates share the places that the report gives them; NaN on routes."""
     places = sorted(_final_place(report, member) for member in line.order)
-    return [(at, places[order.index(name)]) for at, order in line.steps]
+    return [(at, places[order.index(name)] if order else nan) for at, order in line.steps]
 
 
 def _final_place(report: FilterReport, name: str) -> int:
     return next((p.place for p in report.predicates if p.predicate == name), 1)
 
 
-def _sloped(steps: Sequence[tuple[int, int]], end: float) -> tuple[list[float], list[float]]:
+def _sloped(steps: Sequence[tuple[int, float]], end: float) -> tuple[list[float], list[float]]:
     """Points of a line that changes place along a short slope, so that crossing lines can be told apart."""
     at, place = [float(steps[0][0])], [float(steps[0][1])]
     for number, (begin, new) in enumerate(steps[1:], start=1):
@@ -247,9 +263,3 @@ def _count_decades(axes: Axes) -> None:
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _short(name: str) -> str:
-    """Leave out the middle of a long name: expressions often differ in their ends."""
-    half = LONGEST_NAME // 2
-    return name if len(name) <= LONGEST_NAME else f"{name[: half - 1].rstrip()}…{name[-half:].lstrip()}"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 GAP = 0.12
 BEND = 40
 LONGEST_TEST = 60
+LONGEST_NAME = 28
+LONGEST_ORDER = 100
 
 
 def draw_river(axes: Axes, routes: Sequence[RouteReport], colours: Mapping[str, str]) -> None:
@@ -42,7 +44,18 @@ def _draw_arm(
     axes.fill_between(x, top, top + route.share, color="#9CC3E4", alpha=0.75, linewidth=0)
     for place, name in enumerate(route.order, start=1):
         axes.vlines(place + 0.25, low, low + route.share, color=colours.get(name, "#475569"), linewidth=3)
-        axes.text(place + 0.32, low + route.share / 2, name, va="center", fontsize=8)
+        text = shortened(name, min(LONGEST_NAME, LONGEST_ORDER // steps))
+        axes.text(place + 0.32, low + route.share / 2, text, va="center", fontsize=8)
     tests = " or ".join(route.tests) or "all rows"
     label = f"{route.share:.0%}  {tests if len(tests) <= LONGEST_TEST else tests[:LONGEST_TEST] + '…'}"
     axes.text(1.0, low - GAP * 0.15, label, va="bottom", fontsize=8, fontweight="bold")
+
+
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """Leave out the middle of a long name: expressions often differ in their ends.
+
+    >>> shortened("payload rlike 'attack'", 14)
+    "payloa…attack'"
+    """
+    half = longest // 2
+    return name if len(name) <= longest else f"{name[: half - 1].rstrip()}…{name[-half:].lstrip()}"

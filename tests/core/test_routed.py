@@ -13,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.benches.recovery import rows_to_recover
+from anabranch.mesh.classifier import DecisionTree
+from anabranch.mesh.nodes import AtMost, Branch, Leaf
+from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import BoolMatrix, Floats, Rows
 from anabranch.model.attributes import clock_part
 from anabranch.ordering import make, row_costs
@@ -20,7 +23,7 @@ from anabranch.ordering.pipeline import Verdict
 from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
 from anabranch.routing.class_learner import MOST_ROUTES, ClassLearner, Proposal
 from anabranch.routing.plan_log import PlanLog
-from anabranch.routing.routed import RoutedPipeline, RoutePlan
+from anabranch.routing.routed import RoutedPipeline, RoutePlan, shown_orders
 
 ZONES = np.array(["north", "south"], dtype=object)
 REGIMES = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
@@ -331,6 +334,33 @@ def test_the_order_of_a_class_knows_which_predicates_drop_the_same_rows() -> Non
     rates = drops[north].mean(axis=0) / (1.0, 1.0, 1.3)
     assert rates.argmin() == 2
     assert orders["zone in ('south')"][0] == 2
+
+
+def test_what_no_row_has_is_not_shown() -> None:
+    rng = np.random.default_rng(3)
+    x, kind = rng.random(800), rng.integers(0, 3, 800)
+    drops = rng.random((800, 2)) < np.where(((x < 0.5) ^ (kind == 0))[:, None], (0.95, 0.05), (0.05, 0.95))
+    learner = ClassLearner(2)
+    learner.add({"x": pa.array(x), "kind": pa.array(kind)}, drops)
+    found = learner.propose(np.full(2, 1e-5))
+    assert found is not None
+    ways = shown_orders(RoutePlan(found.cells, found.orders, "content"))
+    assert sorted(way.order for way in ways) == [(0, 1), (1, 0)]
+    assert not [test for way in ways for test in way.tests if "null" in test or "not in" in test or "any" in test]
+
+
+def test_routes_with_equal_orders_are_shown_as_one() -> None:
+    zones = Cells((ValueSplit("zone", ("a", "b", "c")),), np.array([1, 2, 3, 0]))
+    plan = RoutePlan(zones, ((0, 1), (1, 0), (1, 0), (0, 1)), "content")
+    assert [(way.tests, way.order) for way in shown_orders(plan)] == [
+        (("all other rows",), (0, 1)),
+        (("zone in ('a', 'b')",), (1, 0)),
+    ]
+    tree = TreeRoutes(DecisionTree(Branch(AtMost("x", 1.0), Leaf(0), Branch(AtMost("y", 1.0), Leaf(1), Leaf(2)))))
+    merged = shown_orders(RoutePlan(tree, ((0, 1), (1, 0), (1, 0)), "mesh"))
+    assert [way.tests for way in merged] == [("x <= 1",), ("x > 1",)]
+    alone = shown_orders(RoutePlan(tree, ((0, 1), (0, 1), (0, 1)), "mesh"))
+    assert [(way.tests, way.order) for way in alone] == [((), (0, 1))]
 
 
 def test_row_costs_stop_at_the_first_drop() -> None:

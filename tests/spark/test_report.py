@@ -272,15 +272,38 @@ def test_only_the_routes_in_use_are_reported() -> None:
     assert len(routes_of(ledger)) == 2, "a trial that goes on"
     ledger.enter([routed(100, south, plan=south)])
     assert [(r.share, r.order, r.tests) for r in routes_of(ledger)] == [
-        (0.5, ("p", "q"), south.classifier.tests(0)),
-        (0.5, ("q", "p"), south.classifier.tests(1)),
+        (0.5, ("p", "q"), ("all other rows",)),
+        (0.5, ("q", "p"), ("zone in ('south')",)),
     ]
     ledger.enter([routed(100, south, given_up=south), routed(100, north, plan=north)])
-    assert {test for r in routes_of(ledger) for test in r.tests} == {north.classifier.tests(i)[0] for i in (0, 1)}
+    assert {test for r in routes_of(ledger) for test in r.tests} == {"all other rows", "zone in ('north')"}
 
     ledger.enter([routed(100, north, given_up=north)])
     (single,) = routes_of(ledger)
     assert (single.share, single.tests) == (1.0, ())
+
+
+def test_routes_with_equal_orders_are_reported_as_one() -> None:
+    zones = Cells((ValueSplit("zone", ("east", "north", "south")),), np.array([1, 2, 3, 0]))
+    orders = ((0, 1), (1, 0), (1, 0), (0, 1))
+    ledger, plan = Ledger(("p", "q")), RoutePlan(zones, orders, "content")
+    ways = [RouteState(zones.tests(i), order, 100 * i, 1e-3 * i) for i, order in enumerate(orders) if i]
+    ledger.enter([replace(record(600), routes=tuple(ways), kinds=(("zone", "string"),), plan=plan)])
+    assert sorted((r.share, r.order, r.tests) for r in routes_of(ledger)) == [
+        (0.5, ("p", "q"), ("zone in ('south')",)),
+        (0.5, ("q", "p"), ("zone in ('east', 'north')",)),
+    ]
+    assert [r.cost_us for r in routes_of(ledger)] == pytest.approx([10, 10])
+
+
+def test_routes_that_all_have_one_order_are_none() -> None:
+    zones = Cells((ValueSplit("zone", ("north", "south")),), np.array([1, 2, 0]))
+    ledger, plan = Ledger(("p", "q")), RoutePlan(zones, ((0, 1), (1, 0), (1, 0)), "content")
+    ways = tuple(RouteState(zones.tests(i), (1, 0), 100, 1e-3) for i in (1, 2))
+    ledger.enter([replace(record(200), routes=ways, kinds=(("zone", "string"),), plan=plan)])
+    (single,) = routes_of(ledger)
+    assert (single.share, single.order, single.tests) == (1.0, ("q", "p"), ())
+    assert str(single) == "100% of rows, 10.0 us per row: all rows: q -> p"
 
 
 def test_the_cost_of_one_order_for_all_is_reported(rows: DataFrame) -> None:

@@ -362,3 +362,44 @@ def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str, tmp_p
     assert again.report().routes == f.report().routes
     assert ids(again.apply(wide)) == ids(out)
     assert again.events() == (), "routes of an earlier run need no pilot"
+
+
+HOURS = "hour(at) % 2 = 0"
+
+
+def by_the_hour(spark: SparkSession) -> DataFrame:
+    """Two regimes by the hour of the session's clocks, which are changed in between; each hides in a number."""
+    instant = "timestamp_micros(1790000000000000 + pmod(hash(id), 90 * 86400) * 1000000L)"
+    return (
+        spark.range(0, ROWS, 1, 1)
+        .selectExpr("id", f"{instant} as at")
+        .selectExpr(
+            *("id", "at", "'all' as zone"),
+            f"pmod(hash(id, 1), 1000000) * 2 + cast(pmod(hash(id, 3), 20) < if({HOURS}, 1, 19) as int) as p",
+            f"pmod(hash(id, 2), 1000000) * 2 + cast(pmod(hash(id, 4), 20) < if({HOURS}, 19, 1) as int) as q",
+        )
+    )
+
+
+def routed_hours(f: ab.Filter) -> dict[str, set[int]]:
+    """The hours of the routes that a predicate is the first of."""
+    found: dict[str, set[int]] = {}
+    for route in f.report().routes:
+        for test in route.tests:
+            assert test.startswith("hour(at) in ("), test
+            found.setdefault(route.order[0], set()).update(map(int, test[len("hour(at) in (") : -1].split(", ")))
+    return found
+
+
+@pytest.mark.parametrize("executor", ["arrow", "catalyst"])
+def test_routes_by_the_hour_of_the_session(spark: SparkSession, settings_of: Any, executor: str) -> None:
+    native = [F.col(name).cast("string").rlike("^(.*x|.*y|.*[13579])$") for name in ("p", "q")]
+    with settings_of(spark__sql__session__timeZone="America/New_York"):
+        df = by_the_hour(spark)
+        f = ab.Filter(*(native if executor == "catalyst" else predicates()), policy="content", attributes=["at"])
+        assert ids(f.apply(df)) == ids(df.where("p % 2 = 1 and q % 2 = 1"))
+        apply_until_routed(f, df)
+        hours = sorted(routed_hours(f).values(), key=min)
+        assert len(hours) == 2
+        right = sum(hour % 2 == number for number, listed in enumerate(hours) for hour in listed)
+        assert right >= 22, "a change of the clocks turns the classes around for those who do not know of it"

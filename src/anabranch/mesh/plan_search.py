@@ -100,4 +100,4 @@ def _mesh(sample: JudgedSample, precedence: Precedence) -> RoutePlan | None:
     filters, row_seconds = sample.drops.shape[1], float(sample.costs.sum())
     config = measured(MeshConfig(), sample.attributes, filters=filters, row_seconds=row_seconds)
     mesh = optimize(Sample.from_arrow(sample.attributes, sample.drops, sample.costs), config, precedence)
-    return None if len(mesh.routes) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.saving)
+    return None if len(set(mesh.routes)) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.saving)

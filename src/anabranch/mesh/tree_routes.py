@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,16 @@ class TreeRoutes:
     def tests(self, route: int) -> tuple[str, ...]:
         """When a row takes a route, one text per leaf."""
         return tuple(" and ".join(path) for label, path in self.tree.paths() if label == route)
+
+    def shown(self, routes: Sequence[int]) -> tuple[str, ...]:
+        """The same for several routes together, without tests that do not matter for them.
+
+        >>> south = Branch(Among("zone", ("south",)), Leaf(2), Leaf(0))
+        >>> TreeRoutes(DecisionTree(Branch(Among("zone", ("north",)), Leaf(1), south))).shown([1, 2])
+        ("zone in ('north', 'south')",)
+        """
+        merged = self.tree.relabelled(dict.fromkeys(routes, routes[0]))
+        return TreeRoutes(merged).tests(routes[0])
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""

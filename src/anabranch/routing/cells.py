@@ -234,10 +234,17 @@ class Cells:
         return self._described(self.route_of == route)
 
     def shown(self, routes: Sequence[int]) -> tuple[str, ...]:
-        """The conditions under which a row takes one of some routes; whatever was not seen is among all other rows."""
-        return () if 0 in routes else self._described(np.isin(self.route_of, routes))
+        """The same for several routes together, as people read it: what was never seen is not listed.
+
+        >>> by_zone = Cells((ValueSplit("zone", ("north", "south")),), np.array([1, 2, 0]))
+        >>> by_zone.shown([1, 2]), by_zone.shown([0, 1])
+        (("zone in ('north', 'south')",), ('all other rows',))
+        """
+        return ("all other rows",) if 0 in routes else self._described(np.isin(self.route_of, routes))
 
     def _described(self, chosen_cells: Mask) -> tuple[str, ...]:
+        if not chosen_cells.any():
+            return ()
         if len(self.splits) == 1:
             return (self.splits[0].describe(np.flatnonzero(chosen_cells).tolist()),)
         first, second = self.splits

@@ -38,7 +38,7 @@ R. Nehme, K. Works, C. Lei, E. Rundensteiner, E. Bertino, *Multi-route query pro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -86,6 +86,9 @@ class Classifier(Protocol):
     def tests(self, route: int) -> tuple[str, ...]:
         """When a row takes a route, in words."""
 
+    def shown(self, routes: Sequence[int]) -> tuple[str, ...]:
+        """When a row takes one of some routes, in words for people."""
+
 
 @dataclass(frozen=True)
 class RoutePlan:
@@ -109,6 +112,31 @@ class RouteState:
     order: Order
     rows: int
     seconds: float
+
+
+def shown(plan: RoutePlan, states: Mapping[int, RouteState]) -> list[RouteState]:
+    """Some of the routes of a plan as people should see them: those with equal orders are one.
+
+    What has no tests is for all rows: a single order is left.
+    """
+    alike: dict[Order, list[int]] = {}
+    for route, state in states.items():
+        alike.setdefault(state.order, []).append(route)
+    return [
+        RouteState(
+            plan.classifier.shown(routes) if len(alike) > 1 else (),
+            order,
+            sum(states[r].rows for r in routes),
+            sum(states[r].seconds for r in routes),
+        )
+        for order, routes in alike.items()
+    ]
+
+
+def shown_orders(plan: RoutePlan) -> list[RouteState]:
+    """All the routes of a plan as people should see them, before rows have taken them; some may lead nowhere."""
+    ways = [(route, order) for route, order in enumerate(plan.orders) if plan.classifier.tests(route)]
+    return shown(plan, {route: RouteState((), order, 0, 0.0) for route, order in ways})
 
 
 @dataclass
@@ -444,7 +472,7 @@ class RoutedPipeline:
         costs = self.costs()
         seeds = [Seed(order, samples[i] if i < len(samples) else nothing, costs) for i, order in enumerate(plan.orders)]
         count = len(plan.orders)
-        names = [" | ".join(plan.classifier.tests(i)) or "all other rows" for i in range(count)]
+        names = [" | ".join(plan.classifier.shown([i])) or "all other rows" for i in range(count)]
         pipelines = [self._pipeline(s) for s in seeds]
         self._routes = _Routes(plan, names, pipelines, [0] * count, [0.0] * count, checked=[0] * count)
         self._given_up = None

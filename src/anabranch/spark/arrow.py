@@ -34,7 +34,7 @@ from anabranch.ordering import make
 from anabranch.ordering.base import Reoptimizer, Seed
 from anabranch.ordering.pipeline import Failure, Tally, Verdict
 from anabranch.ordering.precedence import Precedence
-from anabranch.routing.routed import RoutedPipeline, RoutePlan
+from anabranch.routing.routed import RoutedPipeline, RoutePlan, RouteState, shown_orders
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.delivery import Address
@@ -210,11 +210,11 @@ class FilterTask:
         return why.format(*self._names(range(len(self.evaluators))))
 
     def _routes_changed(self, pipeline: RoutedPipeline, partition: int) -> events.Event:
-        lines = tuple(
-            f"{tests or 'all rows'}: {' -> '.join(self._names(order))}"
-            for tests, (order, _) in pipeline.policies().items()
-        )
-        return events.RoutesChanged(pipeline.rows_done, self.policy, lines, pipeline.reason, partition)
+        alone, plan = pipeline.reoptimizer.order, pipeline.plan
+        ways = [RouteState((), alone, 0, 0.0)] if plan is None else shown_orders(plan)
+        lines = tuple(f"{' | '.join(w.tests) or 'all rows'}: {' -> '.join(self._names(w.order))}" for w in ways)
+        order = self._names(alone)
+        return events.RoutesChanged(pipeline.rows_done, self.policy, lines, pipeline.reason, partition, order)
 
     def _evaluate(self, columns: Columns, f: int, rows: Rows) -> Verdict:
         return self.evaluators[f](columns, rows)

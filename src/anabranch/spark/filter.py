@@ -34,7 +34,7 @@ from anabranch.model.predicates import (
 )
 from anabranch.ordering import POLICIES, Precedence
 from anabranch.report import FilterReport
-from anabranch.routing.routed import RoutePlan
+from anabranch.routing.routed import RoutePlan, shown_orders
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark import arrow, catalyst, pilot, plans
 from anabranch.spark.admission import (
@@ -448,10 +448,11 @@ def where(df: DataFrame, *predicates: Predicate | Column | str, policy: str = "a
 
 
 def _explained_routes(plan: RoutePlan, members: Sequence[Predicate]) -> list[str]:
+    ways = shown_orders(plan)
     return [
-        f"route {i}: {' or '.join(plan.classifier.tests(i)) or 'all other rows'}: "
-        f"{' -> '.join(members[f].name for f in order)}"
-        for i, order in enumerate(plan.orders)
+        f"route {i}: {' or '.join(way.tests)}: {' -> '.join(members[f].name for f in way.order)}"
+        for i, way in enumerate(ways, 1)
+        if len(ways) > 1
     ]
 
 

@@ -126,7 +126,7 @@ class NativeOrder:
             yield PilotDecided(0, self._name, before, self.names(), self.sample_rows, self.why)
         if reason is not None:
             self.why = reason
-            yield self._routes.changed(0, reason)
+            yield self._routes.changed(0, reason, self.names())
 
     def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
         """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
@@ -170,7 +170,7 @@ class NativeOrder:
             reason = self._routes.learn(from_json(rows, self.attributes, seen["zone"]), drops, self._costs)
         if reason is not None:
             self.why = reason
-            yield self._routes.changed(int(seen["rows"]), reason)
+            yield self._routes.changed(int(seen["rows"]), reason, self.names())
 
     def state(self) -> NativeState:
         """What is known, for the report and for the next run."""

@@ -86,15 +86,14 @@ class NativeRoutes:
             orders = tuple(tuple(self._costly.index(i) for i in order) for order in plan.orders)
             self._plan, self.shares = replace(plan, orders=orders), shares
 
-    def changed(self, rows: int, reason: str) -> RoutesChanged:
-        """The event that tells of it."""
+    def changed(self, rows: int, reason: str, order: tuple[str, ...]) -> RoutesChanged:
+        """The event that tells of it; `order` is the one without routes."""
         plan = self.plan
         lines = tuple(
-            f"{' | '.join(state.tests) or 'all other rows'}: "
-            + " -> ".join(self._predicates[i].name for i in state.order)
+            f"{' | '.join(state.tests) or 'all rows'}: " + " -> ".join(self._predicates[i].name for i in state.order)
             for state in (() if plan is None else route_states(plan, self.shares))
         )
-        return RoutesChanged(rows, self._policy, lines or ("all rows",), reason)
+        return RoutesChanged(rows, self._policy, lines or ("all rows",), reason, order=order)
 
     def _sample(self, attributes: dict[str, pa.Array], drops: BoolMatrix, costs: Floats) -> JudgedSample:
         return JudgedSample(attributes, drops[:, self._costly], costs[self._costly])

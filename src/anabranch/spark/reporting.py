@@ -11,7 +11,7 @@ from anabranch.model.predicates import Predicate, constraints
 from anabranch.ordering.pipeline import Tally
 from anabranch.ordering.precedence import Precedence
 from anabranch.report import NOT_RUN, FilterReport, PredicateReport, RouteReport
-from anabranch.routing.routed import RoutePlan, RouteState
+from anabranch.routing.routed import RoutePlan, RouteState, shown
 from anabranch.spark.ledger import Entry, Ledger, Part
 
 
@@ -67,8 +67,11 @@ def _routes(predicates: Sequence[Predicate], order: Sequence[int], ledger: Ledge
     ways = [(part, _taken(entries[part], plan)) for part, plan in plans.items() if part in entries]
     ways += [(part, state.routes()) for part, state in ledger.natives().items()]
     part, states = max(ways, key=lambda way: len(way[1]), default=((), []))
-    if not states:
-        return [RouteReport(1.0, tuple(predicates[i].name for i in order), _single_us(entries.values()))]
+    if len(states) < 2:
+        places = iter([part[f] for state in states for f in state.order])
+        names = tuple(predicates[next(places) if states and i in part else i].name for i in order)
+        cost = next(map(_row_us, states), None) or _single_us(entries.values())
+        return [RouteReport(1.0, names, cost)]
     rows = sum(s.rows for s in states)
     return [
         RouteReport(s.rows / rows, tuple(predicates[part[f]].name for f in s.order), _row_us(s), s.tests)
@@ -77,10 +80,10 @@ def _routes(predicates: Sequence[Predicate], order: Sequence[int], ledger: Ledge
 
 
 def _taken(entry: Entry, plan: RoutePlan) -> list[RouteState]:
-    """The routes of a plan that rows have taken; what has no tests is the one order for all."""
-    tests = map(plan.classifier.tests, range(len(plan.orders)))
-    ways = zip(tests, plan.orders, strict=True)
-    return [replace(entry.routes[t], order=order) for t, order in ways if t and t in entry.routes]
+    """The routes of a plan that rows have taken, as people should see them."""
+    ways = [(plan.classifier.tests(route), order) for route, order in enumerate(plan.orders)]
+    held = {i: replace(entry.routes[t], order=order) for i, (t, order) in enumerate(ways) if t and t in entry.routes}
+    return shown(plan, held)
 
 
 def _single_us(entries: Iterable[Entry]) -> float | None:

@@ -13,7 +13,7 @@ from anabranch.model.arrays import BoolMatrix, Order
 from anabranch.ordering.base import Seed
 from anabranch.routing.cells import Cells
 from anabranch.routing.plan_log import LoggedPlan, PlanLog
-from anabranch.routing.routed import Classifier, RoutePlan, RouteState
+from anabranch.routing.routed import Classifier, RoutePlan, RouteState, shown
 
 Fit = tuple[tuple[tuple[str | bool, ...], ...], tuple[tuple[str, str], ...]]
 """What was found about predicates on an input, and the attributes with their types: an order holds where they hold."""
@@ -60,10 +60,9 @@ class NativeState:
 
 
 def route_states(plan: RoutePlan, shares: tuple[int, ...]) -> list[RouteState]:
-    """The routes that rows of a sample take."""
-    tests = map(plan.classifier.tests, range(len(plan.orders)))
-    ways = zip(tests, plan.orders, shares, strict=True)
-    return [RouteState(test, order, rows, 0.0) for test, order, rows in ways if rows]
+    """The routes that rows of a sample take, as people should see them."""
+    ways = enumerate(zip(plan.orders, shares, strict=True))
+    return shown(plan, {route: RouteState((), order, rows, 0.0) for route, (order, rows) in ways if rows})
 
 
 def native_to_json(state: NativeState) -> dict[str, Any]:
