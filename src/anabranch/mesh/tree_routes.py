@@ -46,6 +46,7 @@ class TreeRoutes:
     def shown(self, routes: Sequence[int]) -> tuple[str, ...]:
         """The same for several routes together, without tests that do not matter for them.
 
+        >>> from anabranch.mesh.nodes import Among, Branch, Leaf
         >>> south = Branch(Among("zone", ("south",)), Leaf(2), Leaf(0))
         >>> TreeRoutes(DecisionTree(Branch(Among("zone", ("north",)), Leaf(1), south))).shown([1, 2])
         ("zone in ('north', 'south')",)
