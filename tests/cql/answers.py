@@ -7,6 +7,7 @@ from collections import Counter
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
+from anabranch.model.names import quoted
 from cql.oracle import Oracle, normalised
 from cql.streams import Row
 
@@ -15,7 +16,7 @@ def answered(df: DataFrame) -> Counter[Row]:
     """What a query has said."""
     names = [name for name in df.columns if name not in ("_ts", "_op")]
     weight = "if(_op = '+', 1, -1)" if "_op" in df.columns else "1"
-    shown = df.selectExpr(*(f"`{name}`" for name in names), "unix_micros(_ts)", weight)
+    shown = df.selectExpr(*map(quoted, names), "unix_micros(_ts)", weight)
     return Counter(normalised(row) for row in shown.collect())
 
 

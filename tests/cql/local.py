@@ -21,6 +21,7 @@ from anabranch.cells.exact_sums import BUNDLE
 from anabranch.cells.join import MultiJoin
 from anabranch.cells.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.model.continuous import Query, Scalar, Scan, scans
+from anabranch.model.names import quoted
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Feed, Items, Stage, first
 from cql.oracle import normalised
@@ -161,9 +162,9 @@ class LocalFlows:
         return run(f"SELECT * FROM flow WHERE {wanted}", flow)
 
     def project(self, flow: pa.Table, items: Items) -> pa.Table:
-        if all(each.sql == f"`{name}`" for _, each in items for name in each.columns[:1] or [""]):
+        if all(each == Scalar.reading(name) for _, each in items for name in each.columns[:1] or [""]):
             return pa.table({name: flow[each.columns[0]] for name, each in items})
-        listed = ", ".join(f'{translated(each.sql)} AS "{name}"' for name, each in items)
+        listed = ", ".join(f"{translated(each.sql)} AS {translated(quoted(name))}" for name, each in items)
         return run(f"SELECT {listed} FROM flow", flow)
 
     def union(self, flows: Sequence[pa.Table]) -> pa.Table:
@@ -188,7 +189,9 @@ class LocalFlows:
 
     def look_up(self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]]) -> pa.Table:
         _duckdb.register("other", table)
-        agree = " AND ".join(f'"{left}" = "{right}"' for left, right in pairs) or "true"
+        agree = (
+            " AND ".join(f"{translated(quoted(left))} = {translated(quoted(right))}" for left, right in pairs) or "true"
+        )
         return run(f"SELECT * FROM flow JOIN other ON {agree}", flow)
 
     def instants(self, streams: Sequence[str]) -> pa.Table:

@@ -71,7 +71,7 @@ def column(name: str) -> exp.Column:
 
 def read(name: str) -> Scalar:
     """A column as it is."""
-    return Scalar(f"`{name.replace('`', '``')}`", (name,))
+    return Scalar.reading(name)
 
 
 def computed(

@@ -57,12 +57,10 @@ def pruned(plan: Plan, needed: Collection[str] | None = None) -> Plan:
 def _project(plan: Project, wanted: set[str]) -> Plan:
     items = tuple(item for item in plan.items if item[0] in wanted)
     inner = pruned(plan.input, {name for _, each in items for name in each.columns})
-    changes = tuple(name for name, _ in items) != inner.columns or any(each != _read(name) for name, each in items)
+    changes = tuple(name for name, _ in items) != inner.columns or any(
+        each != Scalar.reading(name) for name, each in items
+    )
     return Project(inner, items) if items and changes else inner
-
-
-def _read(name: str) -> Scalar:
-    return Scalar(f"`{name.replace('`', '``')}`", (name,))
 
 
 def _aggregate(plan: Aggregate, wanted: set[str]) -> Plan:

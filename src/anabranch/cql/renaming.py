@@ -26,6 +26,7 @@ from anabranch.model.continuous import (
     Window,
     walk,
 )
+from anabranch.model.names import quoted
 
 NUMBER = re.compile(r"_\d+$")
 
@@ -76,8 +77,7 @@ def _scalar(expression: Scalar, new: Mapping[str, str]) -> Scalar:
     parts, last, previous = [], 0, None
     for token in Spark().tokenize(expression.sql):
         if token.token_type == TokenType.IDENTIFIER and previous != TokenType.DOT and token.text in new:
-            quoted = new[token.text].replace("`", "``")
-            parts += [expression.sql[last : token.start], f"`{quoted}`"]
+            parts += [expression.sql[last : token.start], quoted(new[token.text])]
             last = token.end + 1
         previous = token.token_type
     text = "".join((*parts, expression.sql[last:]))

@@ -116,7 +116,7 @@ def _time(duration: int) -> str:
 
 
 def _item(name: str, expression: Scalar) -> str:
-    return name if expression.sql == f"`{name}`" else f"{expression.sql} as {name}"
+    return name if expression == Scalar.reading(name) else f"{expression.sql} as {name}"
 
 
 def _aggregation(each: Aggregation) -> str:

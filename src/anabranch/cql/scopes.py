@@ -12,6 +12,7 @@ from anabranch.cql.context import Context
 from anabranch.cql.problems import span
 from anabranch.errors import suggest
 from anabranch.model.continuous import Plan
+from anabranch.model.names import quoted
 
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -140,15 +141,21 @@ class Scope:
             name = self._equal[name]
         return name
 
+    def _with_dots(self, parts: Sequence[str]) -> str | None:
+        """The hint for whoever writes a column with dots in its name without quotes."""
+        known = {name.lower(): name for each in self.sources for name in each.names}
+        name = known.get(".".join(parts).lower())
+        return None if name is None else f"a name with dots stands in backticks: {quoted(name)}"
+
     def _unknown(self, parts: Sequence[str], column: exp.Column) -> Exception:
         shown = [each for each in self.sources if not each.hidden]
         number = self.source(parts[0]) if len(parts) > 1 else None
         if number is not None:
             source = self.sources[number]
-            hint = suggest(parts[1], source.names, "columns")
+            hint = self._with_dots(parts[1:]) or suggest(parts[1], source.names, "columns")
             return self.context.error(f"unknown column {parts[1]!r} of {source.alias!r}", column, hint)
         if len(parts) > 1:
-            hint = suggest(parts[0], [each.alias for each in shown], "names in From")
+            hint = self._with_dots(parts) or suggest(parts[0], [each.alias for each in shown], "names in From")
             return self.context.error(f"{parts[0]!r} does not stand in From", column, hint)
         columns = list(dict.fromkeys(name for each in shown for name in each.names))
         return self.context.error(f"unknown column {parts[0]!r}", column, suggest(parts[0], columns, "columns"))

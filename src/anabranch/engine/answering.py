@@ -19,15 +19,16 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask, ShelveTask, filed
 from anabranch.model.continuous import OP, TS, scans
+from anabranch.model.names import quoted
 from anabranch.planning.stages import first
 from anabranch.spark.cell_task import CellTask
 from anabranch.spark.delivery import Address
 from anabranch.spark.grid import CELL, Grid, listed
-from anabranch.spark.names import quoted
+from anabranch.spark.mapping import map_in_arrow
 from anabranch.spark.programs import CellStep, Compiler, FilterStep, Input, Program, bind, select, unbind
 from anabranch.spark.schemas import empty_frame
 from anabranch.spark.session import own_session
-from anabranch.spark.summaries import BATCH, NEWEST, OLDEST
+from anabranch.spark.summaries import NEWEST, OLDEST, of_batch
 
 
 class Answering:
@@ -129,8 +130,8 @@ class Answering:
             bind(self._step(query.name, step, cells, begins), step.view)
         if fused:
             assert isinstance(last, CellStep)
-            return self._sent(last, begins).mapInArrow(replace(cells(last), after=task), WRITTEN_ROW)
-        return select(self._session, program.answer.text, begins).mapInArrow(task, WRITTEN_ROW)
+            return map_in_arrow(self._sent(last, begins), replace(cells(last), after=task), WRITTEN_ROW)
+        return map_in_arrow(select(self._session, program.answer.text, begins), task, WRITTEN_ROW)
 
     def direct(self, query: ContinuousQuery, rows: DataFrame, *, begins: bool) -> DataFrame:
         """What a query without state answers to rows of its stream, with their `_time`."""
@@ -145,7 +146,7 @@ class Answering:
         view = f"{self._database}.`anabranch_{self._owner}_{name.replace('.', '_')}`"
         bind(batch, view)
         self._batches.add(view)
-        return select(self._session, text.replace(BATCH, view))
+        return select(self._session, of_batch(text, view))
 
     def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
         """Rows of a stream, or of a summary, from the shelf, with `_time`."""
@@ -160,7 +161,7 @@ class Answering:
         rows = rows.coalesce(1)
         task = ShelveTask(name, str(self._folder), prefix, EVER, FOREVER, skew=EVER)
         tick, oldest = max(file.tick for file in files), min(file.first for file in files)
-        written = rows.mapInArrow(task, WRITTEN_ROW).collect()
+        written = map_in_arrow(rows, task, WRITTEN_ROW).collect()
         return [StoredFile(row["path"], row["rows"], oldest, row["last"], tick) for row in written]
 
     def knows(self, shelf: str) -> bool:
@@ -192,7 +193,7 @@ class Answering:
     ) -> DataFrame:
         if isinstance(step, CellStep):
             assert cells is not None, "a query without state has no stages"
-            return self._sent(step, begins).mapInArrow(cells(step), from_arrow_schema(step.stage.output))
+            return map_in_arrow(self._sent(step, begins), cells(step), from_arrow_schema(step.stage.output))
         return self.functions.apply(name, select(self._session, step.text, begins), step.conditions)
 
     def _sent(self, step: CellStep, begins: bool) -> DataFrame:

@@ -74,16 +74,21 @@ class Functions:
         if not isinstance(call, exp.Anonymous) or call.name.lower() not in known:
             return native(F.expr(condition.sql), name=name)
         function, returns = known[call.name.lower()]
-        if returns != "boolean" or not all(isinstance(each, exp.Column) for each in call.expressions):
+        if returns != "boolean" or not all(map(_is_column, call.expressions)):
             return native(F.expr(condition.sql), name=name)
         columns = [each.name for each in call.expressions]
         return predicate(Negated(function) if negated else function, *columns, name=name)
 
 
+def _is_column(argument: exp.Expr) -> bool:
+    """Whether an argument is a whole column: a field of a struct is written behind a dot."""
+    return isinstance(argument, exp.Column) and not argument.table
+
+
 def shown(sql: str) -> str:
     """A condition as its user knows it, without the numbers that make the names of columns unique.
 
-    >>> shown("NOT odd(`size_2`)")
-    'NOT odd(size)'
+    >>> shown("NOT odd(`size_2`)"), shown("odd(`id.orig_h_3`)")
+    ('NOT odd(size)', 'odd(`id.orig_h`)')
     """
-    return re.sub(r"`(\w+?)_\d+`", r"\1", sql)
+    return re.sub(r"`(?:(\w+?)_\d+|((?:[^`]|``)+?)_\d+)`", lambda found: found[1] or f"`{found[2]}`", sql)

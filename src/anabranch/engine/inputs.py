@@ -56,6 +56,7 @@ class StreamInput:
         for column in (timestamp, *([sequence] if sequence else [])):
             if column not in df.columns:
                 raise UnknownColumn(column, df.columns, where=f"stream '{name}'")
+        require_different(df, f"stream {name!r}")
         taken = folded(TIME, df.columns)
         if taken in df.columns:
             raise QueryError(
@@ -78,6 +79,19 @@ class StreamInput:
             duration(keep, "keep"),
             None if horizon is None else duration(horizon, "horizon"),
         )
+
+
+def require_different(df: DataFrame, where: str) -> None:
+    """Refuse columns that a query could not tell from one another."""
+    seen: dict[str, str] = {}
+    for name in df.columns:
+        other = seen.get(name.lower())
+        seen[name.lower()] = name
+        if other is not None:
+            raise QueryError(
+                f"columns {other!r} and {name!r} of {where} have the same name, whatever the case of letters",
+                hint="rename one of them first, as in df.toDF(...)",
+            )
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from anabranch.engine.durations import duration
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError
 from anabranch.model.continuous import OP, Query
+from anabranch.model.names import quoted
 from anabranch.spark.filter import Filter
-from anabranch.spark.names import quoted, unused_name
+from anabranch.spark.names import unused_name
 from anabranch.spark.summaries import stream_of
 
 if TYPE_CHECKING:

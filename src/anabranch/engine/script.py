@@ -16,6 +16,7 @@ from anabranch.cql.rendering import mermaid, render
 from anabranch.engine.failures import SPARKS, brief
 from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import QueryError, suggest
+from anabranch.model.names import quoted
 from anabranch.spark.replay import ReplaySource
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _read(
     reader = spark.readStream if streaming else spark.read
     reader = reader.format(statement.format).options(**options)
     if statement.columns:
-        reader = reader.schema(", ".join(f"`{name}` {kind}" for name, kind in statement.columns))
+        reader = reader.schema(", ".join(f"{quoted(name)} {kind}" for name, kind in statement.columns))
     elif streaming and statement.format.lower() not in DESCRIBES_ITSELF and path:
         reader = reader.schema(spark.read.format(statement.format).options(**options).load(path).schema)
     load: Callable[..., DataFrame] = reader.load

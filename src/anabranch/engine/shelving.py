@@ -25,8 +25,9 @@ from anabranch.engine.store import (
     now,
     prefix_of,
 )
-from anabranch.spark.names import quoted
-from anabranch.spark.summaries import BATCH
+from anabranch.model.names import quoted
+from anabranch.spark.mapping import map_in_arrow
+from anabranch.spark.summaries import BATCH, of_batch
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Shelving:
                 sums[name] = _files(seen)
             if aside:
                 others = df.selectExpr("*", f"{time_of(stream)} AS {TIME}").where(f"NOT {usable}")
-                told += others.mapInArrow(AsideTask(*about), WRITTEN_ROW).collect()
+                told += map_in_arrow(others, AsideTask(*about), WRITTEN_ROW).collect()
         kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
         late, unusable = ([row for row in told if row["kind"] == kind] for kind in ("late", "unusable"))
         newest = max((row["last"] for row in kept), default=None)
@@ -124,7 +125,7 @@ class Shelving:
 
     def _rows(self, stream: StreamInput, df: DataFrame, columns: Sequence[str], task: ShelveTask) -> list[Row]:
         needed = df.selectExpr(*map(quoted, columns), f"{time_of(stream)} AS {TIME}")
-        return needed.mapInArrow(task, WRITTEN_ROW).collect()
+        return map_in_arrow(needed, task, WRITTEN_ROW).collect()
 
     def _sums_in_time(
         self, text: str, df: DataFrame, rows: str, task: SumsTask, closed: int, latest: int
@@ -142,7 +143,8 @@ class Shelving:
         return None
 
     def _sums(self, text: str, df: DataFrame, rows: str, task: SumsTask) -> list[Row]:
-        return self._over(task.name, df, text.replace(BATCH, f"({rows})")).mapInArrow(task, WRITTEN_ROW).collect()
+        sums = self._over(task.name, df, of_batch(text, f"({rows})"))
+        return map_in_arrow(sums, task, WRITTEN_ROW).collect()
 
 
 def time_of(stream: StreamInput) -> str:

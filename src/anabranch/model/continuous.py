@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from anabranch.model.names import quoted
+
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
 SetKind: TypeAlias = Literal["union", "except", "intersect"]
 TS, OP = "_ts", "_op"
@@ -29,6 +31,11 @@ class Scalar:
     sql: str
     columns: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()  # user functions that it calls
+
+    @classmethod
+    def reading(cls, column: str) -> Scalar:
+        """A column as it is."""
+        return cls(quoted(column), (column,))
 
 
 @dataclass(frozen=True)

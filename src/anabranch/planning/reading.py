@@ -42,6 +42,7 @@ from anabranch.model.continuous import (
     scans,
     walk,
 )
+from anabranch.model.names import quoted
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
 from anabranch.planning.rules import inserts_only, rewrite
 from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
@@ -308,7 +309,7 @@ class _Reader(Generic[Flow]):
 
     def _known(self, flow: Flow, number: int, keys: Keys) -> Flow:
         """Without the rows whose keys are NULL: they agree with nothing."""
-        known = [Scalar(f"`{name}` IS NOT NULL", (name,)) for key in keys for i, name in key if i == number]
+        known = [Scalar(f"{quoted(name)} IS NOT NULL", (name,)) for key in keys for i, name in key if i == number]
         return self._backend.filter(flow, known) if known else flow
 
     def _aggregate(self, plan: Aggregate, then: Then | None) -> Flow:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from anabranch.cells.base import TIME
 from anabranch.model.continuous import Scalar
+from anabranch.model.names import quoted
 from anabranch.planning.types import sql_name
 
 
@@ -23,7 +24,7 @@ def later(span: int) -> Scalar:
 
 def column(name: str) -> Scalar:
     """A column as it is."""
-    return Scalar(f"`{name}`", (name,))
+    return Scalar.reading(name)
 
 
 def same(names: Sequence[str]) -> list[tuple[str, Scalar]]:
@@ -33,7 +34,7 @@ def same(names: Sequence[str]) -> list[tuple[str, Scalar]]:
 
 def cast(name: str, kind: pa.DataType) -> Scalar:
     """A column as another type."""
-    return Scalar(f"CAST(`{name}` AS {sql_name(kind)})", (name,))
+    return Scalar(f"CAST({quoted(name)} AS {sql_name(kind)})", (name,))
 
 
 def renamed(

@@ -90,7 +90,7 @@ def column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) ->
         return matches[0]
     if matches:
         raise QueryError(f"column {name!r} in {where} is ambiguous: the input has it {len(matches)} times")
-    if "." not in name:
+    if "." not in name and "`" not in name:
         raise UnknownColumn(name, columns, where=where)
     try:
         with attempt():

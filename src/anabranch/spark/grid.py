@@ -12,8 +12,8 @@ from itertools import count, product
 
 import pyarrow as pa
 
+from anabranch.model.names import quoted
 from anabranch.planning.stages import Feed
-from anabranch.spark.names import quoted
 
 CELL = "_cell"
 

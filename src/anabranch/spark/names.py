@@ -10,19 +10,12 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from anabranch.model.names import quoted
+
 
 def folding(spark: SparkSession) -> Callable[[str], str]:
     """Makes names equal that are the same to a session."""
     return str if spark.conf.get("spark.sql.caseSensitive") == "true" else str.lower
-
-
-def quoted(name: str) -> str:
-    """A name that `F.col` takes literally, dots and all.
-
-    >>> quoted("a.b")
-    '`a.b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
 
 
 def unused_name(df: DataFrame, wish: str) -> str:

@@ -21,12 +21,12 @@ from anabranch.cells.exact_sums import BITS, MASK
 from anabranch.cells.segments import INPUT
 from anabranch.model.build import native
 from anabranch.model.continuous import Query, Scalar, Scan
+from anabranch.model.names import quoted
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Items, Stage
 from anabranch.spark.catalyst import inspect
 from anabranch.spark.cell_task import INSTANT, MARKER
 from anabranch.spark.grid import CELL, ONE_CELL, Grid, code, listed
-from anabranch.spark.names import quoted
 from anabranch.spark.schemas import arrow_schema, empty_frame
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST, summary_name
 

@@ -10,11 +10,23 @@ a batch into such sums. They are put on the shelf instead of the rows, under a n
 from __future__ import annotations
 
 import hashlib
+import re
 
 BATCH = "anabranch_batch"
 """In the text of a summary, the rows of a batch."""
 OLDEST, NEWEST = "_oldest", "_newest"
 """Columns of a summary: the first and last time of the rows."""
+
+_BATCH = re.compile(rf"`[^`]*`|'(?:[^'\\]|\\.)*'|\b{BATCH}\b")
+
+
+def of_batch(text: str, source: str) -> str:
+    """A text over the rows of some source, where it says `BATCH`; a column may be called so, too.
+
+    >>> of_batch("SELECT `anabranch_batch` FROM anabranch_batch", "calls")
+    'SELECT `anabranch_batch` FROM calls'
+    """
+    return _BATCH.sub(lambda found: source if found[0] == BATCH else found[0], text)
 
 
 def summary_name(stream: str, text: str) -> str:
