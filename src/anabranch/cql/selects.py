@@ -16,6 +16,7 @@ from anabranch.cql.membership import BindInner, bind_membership, is_membership, 
 from anabranch.cql.relations import Relation
 from anabranch.cql.scopes import Scope
 from anabranch.cql.sources import bind_from
+from anabranch.cql.time_windows import expand_windows
 from anabranch.cql.values import lift_values
 from anabranch.model.continuous import Distinct, Plan, Project, Scalar
 
@@ -43,6 +44,7 @@ def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_
     check_clauses(select, context, PARTS)
     scope = Scope(context, outer)
     conditions = bind_from(select, scope, lambda node, inside: bind_inner(node, inside, None))
+    expand_windows(select, scope)
     conditions += _clause(select, "where")
     plain = [lift_values(each, scope, bind_inner) for each in conditions if not is_membership(each)]
     _equate(plain, scope)

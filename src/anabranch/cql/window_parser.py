@@ -7,7 +7,7 @@ A window is kept as `node.meta["window"]` of a table or a subquery, a relation-t
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot._typing import E
@@ -25,6 +25,9 @@ QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 
 class WindowParser(SparkParser):
     """Parses queries; declarations are left to its subclass."""
+
+    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
+    # or `Group By window(ts, '5 seconds')` would end before it
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
         """Report a parse error with the tokens around it."""
