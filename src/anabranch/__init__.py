@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from anabranch.config import OrderingConfig
-from anabranch.errors import AnabranchError, MissingExtra
+from anabranch.errors import AnabranchError, MissingExtra, QueriesFailed
 from anabranch.model.build import lookup, predicate
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "Engine",
     "Filter",
     "OrderingConfig",
+    "QueriesFailed",
     "local_session",
     "lookup",
     "predicate",

@@ -12,8 +12,9 @@ anabranch.errors.UnknownColumn: unknown column 'txt' in predicate 'even'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 
 class AnabranchError(Exception):
@@ -49,6 +50,35 @@ class ResourceError(AnabranchError):
 
 class InternalError(AnabranchError):
     """A promise of this library was broken; please report it."""
+
+
+class QueriesFailed(AnabranchError):
+    """Some queries of a bounded run have failed, each for reasons of its own; the others have run to the end.
+
+    Parameters
+    ----------
+    failures
+        What stopped each of them, by name; the `__cause__` of an error has all that Spark had to say.
+    answers
+        Of the others, by name.
+
+    >>> str(QueriesFailed({"busy": DataError("the sum is too large", hint="cast it")}, {"quiet": ...})).splitlines()[:2]
+    ['1 of 2 queries failed', '  busy: the sum is too large']
+    """
+
+    def __init__(self, failures: Mapping[str, BaseException], answers: Mapping[str, Any]) -> None:
+        self.failures = dict(failures)
+        self.answers = dict(answers)
+        lines = [f"  {name}: {in_a_line(error)}" for name, error in failures.items()]
+        count = f"{len(failures)} of {len(failures) + len(answers)} queries failed"
+        hint = "error of each of these queries says more; the others have answered, as to_dataframe() shows"
+        super().__init__("\n".join([count, *lines]), hint=hint)
+
+
+def in_a_line(error: BaseException) -> str:
+    """What an error says, without traces."""
+    text = error.what if isinstance(error, AnabranchError) else f"{type(error).__name__}: {error}"
+    return text.splitlines()[0]
 
 
 class UnknownColumn(QueryError):

@@ -189,9 +189,7 @@ class LocalFlows:
 
     def look_up(self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]]) -> pa.Table:
         _duckdb.register("other", table)
-        agree = (
-            " AND ".join(f"{translated(quoted(left))} = {translated(quoted(right))}" for left, right in pairs) or "true"
-        )
+        agree = " AND ".join(translated(f"{quoted(left)} = {quoted(right)}") for left, right in pairs) or "true"
         return run(f"SELECT * FROM flow JOIN other ON {agree}", flow)
 
     def instants(self, streams: Sequence[str]) -> pa.Table:

@@ -21,7 +21,7 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.declarations import DESCRIBES_ITSELF
 from anabranch.cql.rendering import mermaid, render
-from anabranch.errors import AnabranchError, QueryError
+from anabranch.errors import AnabranchError, QueriesFailed, QueryError
 from anabranch.model.continuous import Query
 
 if TYPE_CHECKING:
@@ -59,10 +59,14 @@ def run(
     if not engine.queries:
         raise QueryError(f"{file.name} has no query", hint="add one: Create Query name As Select ...")
     if batch:
-        for name, answer in engine.run_batch().items():
+        try:
+            answers = engine.run_batch()
+        except QueriesFailed as error:
+            answers = error.answers
+        for name, answer in answers.items():
             console.print(f"[bold]{name}[/]")
             answer.orderBy("_ts").show(SHOWN_ROWS, truncate=False)
-        return 0
+        return _told_of_failures(engine, console)
     for query in engine.queries.values():
         query.start()
     done = _idle(engine) if until_idle else threading.Event()
@@ -76,6 +80,10 @@ def run(
         console.print("stopping; the same command goes on from here")
     finally:
         engine.stop()
+    return _told_of_failures(engine, console)
+
+
+def _told_of_failures(engine: Engine, console: Console) -> int:
     failed = [query for query in engine.queries.values() if query.error is not None]
     for query in failed:
         console.print(f"[red]{query.name} failed:[/] {escape(str(query.error))}", highlight=False)

@@ -33,7 +33,8 @@ from anabranch.engine.store import (
     write_text,
 )
 from anabranch.model.continuous import OP, TS
-from anabranch.spark.names import quoted
+from anabranch.model.names import quoted
+from anabranch.spark.attempts import attempt
 from anabranch.spark.schemas import empty_frame
 
 FOLDED = "folded"
@@ -68,6 +69,7 @@ class Answers:
         """Rows of a stream that were late or unusable."""
         return self._frame(schema, sorted((self._folder / kind / stream).glob("*.parquet")))
 
+    @attempt()
     def deliver(self, query: ContinuousQuery, tick: int) -> None:
         """Give the sink what it has not had yet; a sink that fails stops its query alone."""
         if query.sink is None or isinstance(query.sink, Memory) or query.status == "failed":

@@ -26,8 +26,8 @@ from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine import sysstream
 from anabranch.engine.answering import Answering
 from anabranch.engine.answers import Answers
-from anabranch.engine.failures import plain
-from anabranch.engine.inputs import StreamInput
+from anabranch.engine.failures import of_stream
+from anabranch.engine.inputs import StreamInput, require_different
 from anabranch.engine.intake import RECORDS, Intake
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
@@ -39,7 +39,7 @@ from anabranch.engine.shelving import Shelving, Wanted
 from anabranch.engine.showing import Rates, progress, showing
 from anabranch.engine.ticks import Offer, TickRunner
 from anabranch.engine.warm_up import warm_up
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueriesFailed, QueryError, suggest
 from anabranch.model.continuous import Query, scans
 from anabranch.spark.attempts import attempt
 from anabranch.spark.filter import Filter
@@ -154,6 +154,7 @@ class Engine:
         self._fresh(name)
         if df.isStreaming:
             raise QueryError(f"relation {name!r} is a streaming DataFrame", hint="register it with Engine.stream")
+        require_different(df, f"relation {name!r}")
         self._registry.relations[name] = df.persist()  # read once: it does not change, whatever its files do
 
     def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
@@ -293,6 +294,12 @@ class Engine:
         """Run all queries over bounded inputs to their end: the same answers as a stream of the same rows gives.
 
         Sinks are given them then, tick by tick.
+
+        Raises
+        ------
+        QueriesFailed
+            If some queries have failed, once all the others have come to the end and their sinks have had the answers.
+            It says which and why, and its `answers` are those of the others.
         """
         registry = self._registry
         for name, stream in registry.streams.items():
@@ -306,7 +313,11 @@ class Engine:
             self._run_to_the_end()
         finally:
             self._answering.rest()
-        return {name: query.to_dataframe() for name, query in registry.queries.items()}
+        failures = {name: query.error for name, query in registry.queries.items() if query.error is not None}
+        answers = {name: query.to_dataframe() for name, query in registry.queries.items() if name not in failures}
+        if failures:
+            raise QueriesFailed(failures, answers)
+        return answers
 
     def stop(self) -> None:
         """Stop all queries and streams; an engine on the same checkpoint goes on from here."""
@@ -346,15 +357,14 @@ class Engine:
         self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
         for offer in offers:
             if offer.error is not None:
-                raise offer.error
+                self._lost(offer.stream.name, offer.error)
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
         for query in registry.queries.values():
             self._answers.deliver(query, self._manifest.tick)
         for query in registry.queries.values():
-            if query.error is not None:
-                raise query.error
-            query.status = "ended"
+            if query.error is None:
+                query.status = "ended"
 
     def _take_over(self, streams: Sequence[StreamInput]) -> None:
         """From here on nobody else touches the checkpoint; what it knows of these streams has to fit."""
@@ -420,8 +430,8 @@ class Engine:
         """A stream cannot go on: queries that read it stand still, others do not notice."""
         for query in self._registry.queries.values():
             if stream in scans(query.query.plan, "stream") and query.status in ("running", "paused"):
-                query.error, query.status = query.error or plain(error), "failed"
-                log.error("query %s stands still, as its stream %s cannot go on: %s", query.name, stream, query.error)
+                query.error, query.status = query.error or of_stream(stream, error), "failed"
+                log.error("query %s stands still: %s", query.name, query.error)
 
     def _introspection(self) -> list[Offer]:
         """What earlier ticks have published, if some query wants to know."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
@@ -15,13 +16,15 @@ _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]{3,}\] [^\n]*")
 _CAUSE = re.compile(r"^(?:Caused )?(?:by)?: [\w.$]+: ([^\n]+)", re.MULTILINE)
 _WRAPPING = ("[STREAM_FAILED]", "[TASK_WRITE_FAILED]")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
-HINT = "mend what it reads or the query; start() goes on from there"
+_TRACE = re.compile(r"^Traceback \(most recent call last\):\n((?:[ \t].*\n)*)(\S.*)", re.MULTILINE)
+_FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
+HINT = "mend what it reads or the query, then start it again"
 
 
 def plain(error: BaseException) -> BaseException:
-    """An error of ours that Spark brings back as text is the error again; Spark's own are told in a line or two.
+    """An error of ours that Spark brings back as text is the error again; others of workers are told in a line or two.
 
-    What a function of the user's raises keeps its trace.
+    All that Spark says about it is the `__cause__`.
 
     >>> plain(ValueError("Traceback:\\n ...\\nanabranch.errors.DataError: too large\\n  hint: cast it\\n"))
     DataError('too large\\n  hint: cast it')
@@ -33,11 +36,22 @@ def plain(error: BaseException) -> BaseException:
         kind = getattr(errors, name, errors.InternalError)
         made = kind.__new__(kind)
         errors.AnabranchError.__init__(made, what, hint=hint or None)  # type: ignore[arg-type]
-    elif isinstance(error, SPARKS) and not _of_a_function(error):
-        made = errors.DataError(brief(error), hint=HINT)
+    elif isinstance(error, SPARKS):
+        made = errors.DataError(_of_a_function(error) or brief(error), hint=HINT)
     else:
         return error
     made.__cause__ = error
+    return made
+
+
+def of_stream(name: str, error: BaseException) -> BaseException:
+    """Why a stream cannot go on."""
+    found = plain(error)
+    if not isinstance(found, errors.AnabranchError):
+        return found
+    made = type(found).__new__(type(found))
+    errors.AnabranchError.__init__(made, f"stream {name!r} cannot go on: {found.what}", hint=found.hint)
+    made.__cause__ = found.__cause__ or found
     return made
 
 
@@ -55,8 +69,19 @@ def brief(error: BaseException) -> str:
     return "; ".join(dict.fromkeys(each.strip() for each in causes))
 
 
-def _of_a_function(error: BaseException) -> bool:
-    return isinstance(error, PythonException) or "api.python.PythonException" in str(error)
+def _of_a_function(error: BaseException) -> str | None:
+    """What a function of the user's has raised, and where; None if it was not one.
+
+    >>> trace = 'Traceback (most recent call last):\\n  File "/home/me/job.py", line 7, in odd\\nValueError: no\\n'
+    >>> _of_a_function(PythonException(f"in the worker: x\\n{trace}"))
+    'a function raised ValueError: no (job.py, line 7)'
+    """
+    text = str(error)
+    if not isinstance(error, PythonException) and "api.python.PythonException" not in text:
+        return None
+    frames, raised = [("", ""), *_TRACE.findall(text)][-1]
+    place = "".join(f" ({Path(file).name}, line {line})" for file, line in _FRAME.findall(frames)[-1:])
+    return f"a function raised {raised}{place}" if raised else None
 
 
 def concerns_all(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ from anabranch.cells.base import EVER
 from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
 from anabranch.engine.registry import Registry
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError, in_a_line, suggest
 from anabranch.model.continuous import scans
 from anabranch.spark.cell_task import Reports
 
@@ -20,12 +20,13 @@ KINDS = ("queries", "streams", "relations", "views")
 def showing(kind: str, registry: Registry, manifest: Manifest) -> str:
     """A table as text."""
     if kind == "queries":
-        states = manifest.queries
+        states, some_failed = manifest.queries, any(each.error for each in registry.queries.values())
         return _table(
-            ("query", "status", "up to", "rows"),
+            ("query", "status", "up to", "rows", *(["why"] if some_failed else [])),
             [
-                (name, query.status, _time(states[name].position), f"{states[name].rows:,}")
+                (name, query.status, _time(states[name].position), f"{states[name].rows:,}", *why)
                 for name, query in registry.queries.items()
+                for why in [[in_a_line(query.error) if query.error else ""] if some_failed else []]
             ],
         )
     if kind == "streams":

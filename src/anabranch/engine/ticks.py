@@ -31,6 +31,7 @@ from anabranch.engine.registry import Registry
 from anabranch.engine.shelving import latest_of, time_of
 from anabranch.engine.store import ANSWERS, confirm, filed, prefix_of
 from anabranch.model.continuous import scans
+from anabranch.spark.attempts import attempt
 from anabranch.spark.cell_task import ReportBook, Reports
 from anabranch.spark.delivery import address_of
 from anabranch.spark.summaries import stream_of
@@ -88,6 +89,7 @@ class TickRunner:
         self.last: Reports = {}
         self.queued: dict[str, int] = {}
 
+    @attempt()
     def run(
         self, manifest: Manifest, offers: Sequence[Offer], idle: Mapping[str, bool], *, until: int | None = None
     ) -> Manifest:
@@ -211,6 +213,7 @@ class TickRunner:
 
     def _failed(self, query: ContinuousQuery, error: BaseException) -> None:
         query.error, query.status = plain(error), "failed"
+        query.error.add_note(f"in query {query.name!r}")
         log.error("query %s failed and stands still: %s", query.name, query.error)
 
     # -- queries without state
