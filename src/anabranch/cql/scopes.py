@@ -118,6 +118,12 @@ class Scope:
         """Whether an expression reads columns of the query around."""
         return any(each.name not in self.owners for each in bound.find_all(exp.Column))
 
+    def _with_dots(self, parts: Sequence[str]) -> str | None:
+        """The hint for whoever writes a column with dots in its name without quotes."""
+        known = {name.lower(): name for each in self.sources for name in each.names}
+        name = known.get(".".join(parts).lower())
+        return None if name is None else f"a name with dots stands in backticks: {quoted(name)}"
+
     def _find(self, parts: Sequence[str], column: exp.Column) -> tuple[Scope, int, str, Sequence[str]] | None:
         number = self.source(parts[0]) if len(parts) > 1 else None
         if number is not None and self.sources[number].has(parts[1]):
@@ -140,12 +146,6 @@ class Scope:
         while name in self._equal and self._equal[name] != name:
             name = self._equal[name]
         return name
-
-    def _with_dots(self, parts: Sequence[str]) -> str | None:
-        """The hint for whoever writes a column with dots in its name without quotes."""
-        known = {name.lower(): name for each in self.sources for name in each.names}
-        name = known.get(".".join(parts).lower())
-        return None if name is None else f"a name with dots stands in backticks: {quoted(name)}"
 
     def _unknown(self, parts: Sequence[str], column: exp.Column) -> Exception:
         shown = [each for each in self.sources if not each.hidden]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot._typing import E
+from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -26,7 +27,7 @@ QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 class WindowParser(SparkParser):
     """Parses queries; declarations are left to its subclass."""
 
-    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
+    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
     # or `Group By window(ts, '5 seconds')` would end before it
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
