@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,6 +89,26 @@ def settings_of(spark: SparkSession) -> Callable[..., Any]:
         finally:
             for key, old in before.items():
                 spark.conf.set(key, str(old))
+
+    return changed
+
+
+@pytest.fixture
+def clocks_of() -> Callable[[str], Any]:
+    """A context in which this process is in another time zone; workers stay in that of the session's start."""
+
+    @contextmanager
+    def changed(zone: str) -> Iterator[None]:
+        before = os.environ.get("TZ")
+        os.environ["TZ"] = zone
+        time.tzset()
+        try:
+            yield
+        finally:
+            os.environ.pop("TZ")
+            if before is not None:
+                os.environ["TZ"] = before
+            time.tzset()
 
     return changed
 

@@ -126,7 +126,6 @@ class Filter:
         self._identity = arrow.new_identity()
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._address: Address | None = None
-        self._tables: dict[str, pa.Array] = {}
         self._member_tests: dict[tuple[str, SessionRules], Callable[[pa.Array], pa.Array]] = {}
         self._native: dict[Part, NativeOrder] = {}
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
@@ -425,10 +424,8 @@ class Filter:
 
     def _member_test(self, p: LookupPredicate, rules: SessionRules) -> Callable[[pa.Array], pa.Array]:
         """Made once: a table is collected by Spark, and prefixes take a while to read."""
-        if p.name not in self._tables:
-            self._tables[p.name] = collect_values(p)
         if (p.name, rules) not in self._member_tests:
-            self._member_tests[p.name, rules] = member_test(p, self._tables[p.name], rules)
+            self._member_tests[p.name, rules] = member_test(p, collect_values(p, rules), rules)
         return self._member_tests[p.name, rules]
 
 
@@ -462,8 +459,11 @@ def _guarded(p: Predicate, strict: bool) -> bool:
 
 def _rules(df: DataFrame) -> SessionRules:
     settings = df.sparkSession.conf
-    ansi = settings.get("spark.sql.ansi.enabled") == "true"
-    return SessionRules(str(settings.get("spark.sql.session.timeZone")), ansi)
+    return SessionRules(
+        time_zone=str(settings.get("spark.sql.session.timeZone")),
+        ansi=settings.get("spark.sql.ansi.enabled") == "true",
+        local_times=settings.get("spark.sql.timestampType") == "TIMESTAMP_NTZ",
+    )
 
 
 def _kinds(attributes: Mapping[str, DataType]) -> Kinds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,10 +28,21 @@ LOCAL_TIME, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True)
 class SessionRules:
-    """What a session compares values of different types by: its time zone, and whether it is in ANSI mode."""
+    """What a session compares values of different types by.
+
+    Parameters
+    ----------
+    time_zone
+        That of local times and dates, where they are compared with instants.
+    ansi
+        Whether it is in ANSI mode.
+    local_times
+        Whether a time without a zone is a `timestamp_ntz` to it (`spark.sql.timestampType`), not an instant.
+    """
 
     time_zone: str = "UTC"
     ansi: bool = True
+    local_times: bool = False
 
 
 class Member:
@@ -66,7 +77,7 @@ class _Table:
         self.asked, self._time_zone = asked, rules.time_zone
         self._compared = _common_type(name, values.type, asked, rules)
         if pa.types.is_integer(asked) and not pa.types.is_floating(self._compared):
-            values, self._compared = held(_converted(values, self._compared, self._time_zone), asked), asked
+            values, self._compared = held(converted(values, self._compared, self._time_zone), asked), asked
         self._values = self._comparable(values)
         # Arrow hashes the set anew at every call, which a large one makes slower than a Python set.
         known = python_values(self._values) if len(values) > REHASHED_VALUES else None
@@ -83,7 +94,7 @@ class _Table:
         return found
 
     def _comparable(self, values: pa.Array) -> pa.Array:
-        values = _converted(canonical(values), self._compared, self._time_zone)
+        values = converted(canonical(values), self._compared, self._time_zone)
         # As numbers, times of any year can be hashed, and fast.
         return values.view(f"int{values.type.bit_width}") if pa.types.is_temporal(values.type) else values
 
@@ -101,7 +112,7 @@ def _common_type(name: str, values: pa.DataType, asked: pa.DataType, rules: Sess
     if kind == "number":
         return _common_number(values, asked, rules)
     if kind == "time":
-        return _common_time(values, asked)
+        return common_time(values, asked)
     return asked
 
 
@@ -134,13 +145,14 @@ def _digits(kind: pa.DataType) -> tuple[int, int]:
     return kind.precision - kind.scale, kind.scale
 
 
-def _common_time(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    if any(getattr(kind, "tz", None) for kind in (one, other)):
+def common_time(*kinds: pa.DataType) -> pa.DataType:
+    """The type in which Spark compares instants, local times and dates."""
+    if any(getattr(kind, "tz", None) for kind in kinds):
         return INSTANT
-    return LOCAL_TIME if pa.types.is_timestamp(one) or pa.types.is_timestamp(other) else pa.date32()
+    return LOCAL_TIME if any(map(pa.types.is_timestamp, kinds)) else pa.date32()
 
 
-def _converted(values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
+def converted(values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
     """Values in another type, as Spark casts them."""
     had = values.type
     if had == kind or pa.types.is_null(had):
@@ -150,7 +162,7 @@ def _converted(values: pa.Array, kind: pa.DataType, time_zone: str) -> pa.Array:
     if pa.types.is_decimal(had) and pa.types.is_decimal(kind) and had.scale > kind.scale:
         values = pc.round(values.cast(pa.decimal256(76, had.scale)), kind.scale, round_mode="half_towards_infinity")
     if kind == INSTANT and not getattr(had, "tz", None):
-        return _instants(values.cast(LOCAL_TIME, safe=False), time_zone)
+        return instants(values.cast(LOCAL_TIME, safe=False), time_zone)
     return values.cast(kind, safe=False)
 
 
@@ -164,17 +176,17 @@ def held(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return kept.filter(pc.equal(kept.cast(values.type, safe=False), values))
 
 
-def _instants(local: pa.Array, time_zone: str) -> pa.Array:
-    """When the clocks of a zone show some times: at first, if twice; if never, as if they had not been put forward.
+def instants(local: pa.Array, time_zone: str, *, twice: Literal["earliest", "latest"] = "earliest") -> pa.Array:
+    """When the clocks of a zone show some times; if never, as if they had not been put forward.
 
     >>> skipped = pa.array([datetime(2024, 3, 31, 2, 30)])
-    >>> str(_instants(skipped, "Europe/Berlin")[0]), str(_instants(skipped, "+02:00")[0])
+    >>> str(instants(skipped, "Europe/Berlin")[0]), str(instants(skipped, "+02:00")[0])
     ('2024-03-31 01:30:00+00:00', '2024-03-31 00:30:00+00:00')
     """
     if time_zone[0] in "+-":  # not every version of Arrow takes offsets
         offset = datetime.strptime(time_zone, "%z").utcoffset()
         return pc.subtract(local, pa.scalar(offset, pa.duration("us"))).cast(INSTANT)
-    found = pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="earliest")
+    found = pc.assume_timezone(local, time_zone, ambiguous=twice, nonexistent="earliest")
     skipped = pc.subtract(local, pc.local_timestamp(found))
     return pc.add(found, skipped).cast(INSTANT)
 
@@ -229,11 +241,11 @@ def member_test(lookup: LookupPredicate, values: pa.Array, rules: SessionRules) 
         prefixes = PrefixSet(v for v in texts(values) if v is not None)
         return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
     if family(values.type) == "time":
-        rules = replace(rules, time_zone=_arrow_zone(lookup, rules.time_zone))
+        rules = replace(rules, time_zone=arrow_zone(lookup, rules.time_zone))
     return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, rules=rules)
 
 
-def _arrow_zone(lookup: LookupPredicate, zone: str) -> str:
+def arrow_zone(lookup: LookupPredicate, zone: str) -> str:
     """A session's time zone by a name that Arrow knows, or as an offset: Spark also takes `GMT+9`, `JST` and `Z`."""
     if zone[0] not in "+-" and _is_known(zone):
         return zone

@@ -1,10 +1,22 @@
-"""Look-up tables on the driver: collected once, bounded in size, in types that Spark has."""
+"""Look-up tables on the driver: collected once, bounded in size, in types that Spark has.
+
+Times without a zone are instants, as Spark makes them of the same values. Single ones, of a set, a list or a column of
+objects, are of the process's time zone, as in `isin`; those of a whole column of pandas, Polars, numpy or Arrow are of
+the session's, as in `createDataFrame`. Dates are midnights of the session's. Where the session's
+`spark.sql.timestampType` is `TIMESTAMP_NTZ`, times without a zone are local ones to Spark, and so they are here.
+
+When clocks are put back, an hour comes twice. A single time says which one by its `fold` (in `isin`, that depends on
+which time was converted before). A column of pandas or numpy means the second one, as in `createDataFrame`. One of
+Arrow, which `createDataFrame` refuses, means the first one, as Spark casts a `timestamp_ntz`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import date, datetime, time
-from typing import Any
+import calendar
+import time
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +26,18 @@ from pyspark.sql.types import BinaryType, DataType, StringType
 
 from anabranch.errors import QueryError, ResourceError, UnknownColumn, suggest
 from anabranch.model.predicates import LookupPredicate
-from anabranch.spark.lookup import INSTANT, LOCAL_TIME, MOST_DIGITS, family, held
+from anabranch.spark.lookup import (
+    INSTANT,
+    LOCAL_TIME,
+    MOST_DIGITS,
+    SessionRules,
+    arrow_zone,
+    common_time,
+    converted,
+    family,
+    held,
+    instants,
+)
 from anabranch.spark.schemas import arrow_type
 
 LARGEST_TABLE_ROWS = 5_000_000
@@ -29,9 +52,9 @@ HELD_IN = {
 """Numbers that Spark does not have, as those that hold them all."""
 
 
-def collect_values(lookup: LookupPredicate) -> pa.Array:
+def collect_values(lookup: LookupPredicate, rules: SessionRules) -> pa.Array:
     """The distinct values of a look-up's set or table, in types that Spark has."""
-    values = _column(lookup)
+    values = _column(lookup, rules)
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if len(array) > LARGEST_TABLE_ROWS or array.nbytes > LARGEST_TABLE_BYTES:
         raise _too_big(lookup, f"{len(array):,} values, {array.nbytes / 1e6:,.0f} MB")
@@ -41,23 +64,35 @@ def collect_values(lookup: LookupPredicate) -> pa.Array:
     return _as_in_spark(lookup, array).unique()
 
 
-def _column(lookup: LookupPredicate) -> pa.Array | pa.ChunkedArray:
-    """The values as they are in the user's set or table."""
+def _column(lookup: LookupPredicate, rules: SessionRules) -> pa.Array | pa.ChunkedArray:
+    """The values as they are in the user's set or table; times without a zone as what they are to the session."""
     values = lookup.values
     if hasattr(values, "toArrow"):
         return _collect(lookup, values)
     if hasattr(values, "to_arrow"):  # of Polars
         values = values.to_arrow()
     if hasattr(values, "to_frame") or hasattr(values, "iloc"):
-        return _from_pandas(lookup, values)
+        return _from_pandas(lookup, values, rules)
     if isinstance(values, pa.Table | pa.RecordBatch):
-        return values.column(_chosen(lookup, values.schema.names))
+        return _of_session(lookup, values.column(_chosen(lookup, values.schema.names)), rules, "earliest")
     if lookup.on not in (None, "prefix"):
         raise QueryError(
             f"{lookup.name!r} has on={lookup.on!r}, and its values are no table",
             hint='on=... names a column of a table; of a set it may only be "prefix"',
         )
-    return values if isinstance(values, pa.Array | pa.ChunkedArray) else _from_python(lookup, values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _of_session(lookup, values, rules, "earliest")
+    return _from_python(lookup, values, rules)
+
+
+def _of_session(
+    lookup: LookupPredicate, values: Any, rules: SessionRules, twice: Literal["earliest", "latest"]
+) -> pa.Array | pa.ChunkedArray:
+    """A column; its times without a zone are of the session's."""
+    if rules.local_times or not pa.types.is_timestamp(values.type) or values.type.tz:
+        return values
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return instants(held(array, LOCAL_TIME), arrow_zone(lookup, rules.time_zone), twice=twice)
 
 
 def _as_in_spark(lookup: LookupPredicate, array: pa.Array) -> pa.Array:
@@ -110,19 +145,23 @@ def _require_plain(lookup: LookupPredicate, kind: DataType) -> None:
         )
 
 
-def _from_pandas(lookup: LookupPredicate, values: Any) -> pa.Array | pa.ChunkedArray:
+def _from_pandas(lookup: LookupPredicate, values: Any, rules: SessionRules) -> pa.Array | pa.ChunkedArray:
     frame = values if values.ndim == 2 else values.to_frame("value" if values.name is None else values.name)
     column = frame.iloc[:, _chosen(lookup, list(frame.columns))]
     if column.dtype == object:
         column = [None if null else value for value, null in zip(column, column.isna(), strict=True)]
-    return _from_python(lookup, column)
+    return _from_python(lookup, column, rules)
 
 
-def _from_python(lookup: LookupPredicate, values: Any) -> pa.Array | pa.ChunkedArray:
+def _from_python(lookup: LookupPredicate, values: Any, rules: SessionRules) -> pa.Array | pa.ChunkedArray:
     try:
         # What has a type has it for all its values, which Arrow would have to guess one by one.
-        typed = getattr(values, "dtype", None) not in (None, np.dtype(object))
-        return pa.array(values if typed else _without_mixed_times(lookup, values))
+        if getattr(values, "dtype", None) not in (None, np.dtype(object)):
+            return _of_session(lookup, pa.array(values), rules, "latest")
+        found = list(values)
+        if any(isinstance(v, datetime) for v in found):
+            return _times(lookup, [v for v in found if v is not None], rules)
+        return _of_session(lookup, pa.array(found), rules, "latest")
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise QueryError(
             f"the values of {lookup.name!r} are not a set of one type: {error}",
@@ -130,18 +169,37 @@ def _from_python(lookup: LookupPredicate, values: Any) -> pa.Array | pa.ChunkedA
         ) from error
 
 
-def _without_mixed_times(lookup: LookupPredicate, values: Iterable[Any]) -> list[Any]:
-    """Dates among local times as their midnights: Arrow makes dates of all, and local times of instants."""
-    found = list(values)
-    zoned = {v.tzinfo is not None if isinstance(v, datetime) else None for v in found if isinstance(v, date)}
-    if len(zoned) < 2:
-        return found
-    if True in zoned:
-        raise QueryError(
-            f"the values of {lookup.name!r} are times with and without a time zone",
-            hint="give all of them a time zone, or none: local times and dates are those of the session's",
-        )
-    return [datetime.combine(v, time()) if isinstance(v, date) and not isinstance(v, datetime) else v for v in found]
+def _times(lookup: LookupPredicate, values: Sequence[Any], rules: SessionRules) -> pa.Array:
+    """Single times and dates, each as the literal that Spark makes of it, in the type that it compares them in."""
+    other = next((v for v in values if not isinstance(v, date)), None)
+    if other is not None:
+        raise TypeError(f"{type(other).__name__} among times")
+    times = [v for v in values if isinstance(v, datetime)]
+    local = [v for v in times if v.tzinfo is None and rules.local_times]
+    parts = [
+        pa.array([_micros(v, _instant_seconds(v)) for v in times if v.tzinfo or not rules.local_times], INSTANT),
+        pa.array([_micros(v, calendar.timegm(v.timetuple())) for v in local], LOCAL_TIME),
+        pa.array([v for v in values if not isinstance(v, datetime)], pa.date32()),
+    ]
+    there = [part for part in parts if len(part)]
+    kind, zone = common_time(*(part.type for part in there)), arrow_zone(lookup, rules.time_zone)
+    return pa.concat_arrays([converted(part, kind, zone) for part in there])
+
+
+def _micros(moment: datetime, seconds: int) -> int:
+    return seconds * 1_000_000 + moment.microsecond
+
+
+def _instant_seconds(moment: datetime) -> int:
+    """Seconds since the epoch; without a zone, when the clocks of the process show it, by its fold if twice."""
+    if moment.tzinfo is not None:
+        return calendar.timegm(moment.utctimetuple())
+    whole = datetime(*moment.timetuple()[:6])  # noqa: DTZ001 - pandas takes its own local times for those of UTC
+    try:
+        first, second = (int(whole.replace(fold=fold).timestamp()) for fold in (0, 1))
+    except (ValueError, OverflowError):  # at the ends of the calendar
+        return int(time.mktime(whole.timetuple()))
+    return max(first, second) if moment.fold else first
 
 
 def _chosen(lookup: LookupPredicate, columns: list[Any]) -> int:
