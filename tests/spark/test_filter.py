@@ -441,7 +441,7 @@ def test_quarantine_loses_and_doubles_no_row(rows: DataFrame, bag: Bag) -> None:
     assert passed.count() + aside.count() + dropped == rows.count()
 
 
-def test_each_stage_sets_its_own_rows_aside(rows: DataFrame, bag: Bag) -> None:
+def test_rows_of_every_stage_are_set_aside_once(rows: DataFrame, bag: Bag) -> None:
     def odd(id: int) -> bool:
         if id % 10 == 0:
             raise ValueError(id)
@@ -451,9 +451,137 @@ def test_each_stage_sets_its_own_rows_aside(rows: DataFrame, bag: Bag) -> None:
     assert bag(f.apply(rows)) == bag(rows.where("a != 0 and 100 / a > 2 and id % 2 = 1"))
     aside = Counter(r["_predicate"] for r in f.quarantined().collect())
     assert aside == {
-        "inverse": rows.where("a = 0 or a is null").count(),
+        "inverse": rows.where("(a = 0 or a is null) and (id % 2 = 1 or id % 10 = 0)").count(),
         "odd": rows.where("a != 0 and 100 / a > 2 and id % 10 = 0").count(),
     }
+
+
+# Errors and later stages
+
+
+def boom(id: int) -> bool:
+    if id == 3:
+        raise ValueError("three")
+    return True
+
+
+def fails_on_three() -> Predicate:
+    return ab.predicate(boom, "id", name="boom")
+
+
+def passes(name: str, **options: Any) -> Predicate:
+    return ab.predicate(lambda id: True, "id", name=name, **options)
+
+
+def keeps_next(**options: Any) -> Predicate:
+    return ab.predicate(lambda id: id + 1, "id", returns="long", keep="next", test=lambda v: True, name="k", **options)
+
+
+LATER: dict[str, Callable[[], list[Any]]] = {
+    "native behind a volatile one": lambda: [fails_on_three(), passes("v", kind="volatile"), "id <> 3"],
+    "native behind a volatile native one": lambda: [fails_on_three(), F.rand() >= 0, F.col("id") != 3],
+    "native that reads a kept column": lambda: [keeps_next(), "next <> 4", fails_on_three()],
+    "pinned native": lambda: [fails_on_three(), ab.predicate("id <> 3", pinned=True)],
+    "strict native": lambda: [fails_on_three(), ab.predicate("id <> 3", strict=True)],
+    "volatile native": lambda: [fails_on_three(), (F.rand() >= 0) & (F.col("id") != 3)],
+    "Python behind a native one": lambda: [
+        fails_on_three(), F.rand() >= 0, ab.predicate(lambda id: id != 3, "id", name="not three")
+    ],
+    "look-up behind a native one": lambda: [fails_on_three(), F.rand() >= 0, ab.lookup("id", [3], negate=True)],
+    "reader behind a native one": lambda: [
+        keeps_next(), fails_on_three(), F.rand() >= 0, ab.predicate(lambda n: n != 4, "next", name="reader")
+    ],
+    "native two stages on": lambda: [
+        fails_on_three(), F.rand() >= 0, passes("v", kind="volatile"), F.rand() < 2, passes("w"), "id <> 3"
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arrangement", LATER)
+def test_a_later_stage_excuses_an_error(spark: SparkSession, arrangement: str) -> None:
+    check_excused(spark, LATER[arrangement]())
+
+
+@pytest.mark.usefixtures("spark_4_0")
+def test_without_arrow_udfs_a_later_stage_excuses_an_error(spark: SparkSession) -> None:
+    for arrangement in ("native behind a volatile one", "reader behind a native one"):
+        check_excused(spark, LATER[arrangement]())
+
+
+def check_excused(spark: SparkSession, predicates: list[Any]) -> None:
+    numbers = spark.range(0, 6, 1, 1)
+    passed = ab.where(numbers, *predicates)
+    assert sorted(row.id for row in passed.select("id").collect()) == [0, 1, 2, 4, 5]
+    assert [name for name in passed.columns if name not in ("id", "next")] == []
+    aside = ab.Filter(*predicates, on_error="quarantine").quarantined(numbers)
+    assert aside.columns == ["id", "_predicate", "_error"]
+    assert aside.count() == 0
+
+
+def test_an_error_that_no_later_stage_excuses_is_raised(spark: SparkSession) -> None:
+    for barrier in (passes("v", kind="volatile"), F.rand() >= 0):
+        with pytest.raises(PySparkException, match="'boom' failed on a row that no other predicate rejects: ValueErr"):
+            ab.where(spark.range(6), fails_on_three(), barrier, "id <> 4", passes("w")).count()
+
+
+def test_what_reads_a_value_that_is_lacking_excuses_nothing_in_any_stage(spark: SparkSession) -> None:
+    def inverse(id: int) -> float:
+        return 1 / (id - 3)
+
+    keeper = ab.predicate(inverse, "id", returns="double", keep="inv", test=lambda v: True, name="keeper")
+    chained = ab.predicate(lambda v: v, "inv", returns="double", keep="again", test=lambda v: True, name="chained")
+    readers: list[Any] = [
+        "inv is not null",
+        "again is not null",
+        ab.predicate(lambda v: v is not None, "inv", name="reader"),
+    ]
+    for barrier in (passes("v", kind="volatile"), F.rand() >= 0):
+        f = ab.Filter(keeper, barrier, chained, *readers, on_error="quarantine")
+        assert sorted(row.id for row in f.apply(spark.range(6)).collect()) == [0, 1, 2, 4, 5]
+        assert [(row.id, row["_predicate"]) for row in f.quarantined().collect()] == [(3, "keeper")]
+        assert f.apply(spark.range(6)).where("id <> 3 and again <> inv").count() == 0
+        with pytest.raises(PySparkException, match="predicate 'keeper' failed on a row that no other predicate rej"):
+            ab.where(spark.range(6), keeper, barrier, chained, *readers).count()
+        assert ab.where(spark.range(6), keeper, barrier, chained, *readers, "id <> 3").count() == 5
+
+
+def test_the_first_failing_predicate_as_written_is_named_across_stages(spark: SparkSession) -> None:
+    def fails(name: str) -> Predicate:
+        return ab.predicate(lambda id: [True][id > 3], "id", name=name)
+
+    f = ab.Filter(fails("one"), F.rand() >= 0, fails("two"), on_error="quarantine")
+    f.apply(spark.range(6))
+    assert sorted((row.id, row["_predicate"]) for row in f.quarantined().collect()) == [(4, "one"), (5, "one")]
+    with pytest.raises(PySparkException, match="predicate 'one' failed on a row that no other predicate rejects"):
+        ab.where(spark.range(6), fails("one"), F.rand() >= 0, fails("two")).count()
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_a_native_predicate_that_may_fail_is_not_asked_about_rows_with_errors(
+    spark: SparkSession, barrier: bool
+) -> None:
+    more = [F.rand() >= 0] if barrier else []
+    for native in ("id + 1 <> 4", "1 / (id - 3) > -9"):
+        f = ab.Filter(fails_on_three(), *more, native, on_error="quarantine")
+        assert f.apply(spark.range(6)).count() == 5
+        assert [row.id for row in f.quarantined().collect()] == [3]
+        with pytest.raises(PySparkException) as caught:
+            ab.where(spark.range(6), fails_on_three(), *more, native).count()
+        said = f"no other predicate rejects (not asked, as it may fail itself: '{native}'): ValueError: three"
+        assert said in str(caught.value)
+    safe = ab.predicate("id + 1 <> 4", kind="pure", strict=True)
+    assert ab.where(spark.range(6), fails_on_three(), safe).count() == 5
+
+
+def test_errors_are_excused_between_micro_batches(spark: SparkSession, bag: Bag) -> None:
+    found: list[int] = []
+    heavy = [F.col("id").cast("string").rlike("[0-9]"), F.sqrt("next") >= 0]
+    f = ab.Filter(keeps_next(), fails_on_three(), "next <> 4", F.rand() >= 0, *heavy, on_error="quarantine")
+    run = f.foreach_batch(lambda df, batch: found.extend(row.id for row in df.collect()))
+    for batch in range(2):
+        run(spark.range(6), batch)
+    assert sorted(found) == sorted([0, 1, 2, 4, 5] * 2)
+    assert f.quarantined().count() == 0
 
 
 @pytest.mark.parametrize("policy", ["fixed", "auto", "exhaustive"])

@@ -18,10 +18,10 @@ from pyspark.sql.types import BooleanType, CalendarIntervalType, DataType, Struc
 from anabranch.errors import QueryError, ResourceError, UnknownColumn
 from anabranch.model.build import is_column
 from anabranch.model.predicates import LookupPredicate, Predicate, PythonPredicate
-from anabranch.spark.arrow import ERROR_COLUMN, PREDICATE_COLUMN
 from anabranch.spark.attempts import attempt
 from anabranch.spark.names import folding
 from anabranch.spark.schemas import arrow_type
+from anabranch.spark.undecided import ERROR_COLUMN, PREDICATE_COLUMN
 
 
 def input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, DataType]) -> dict[str, DataType]:

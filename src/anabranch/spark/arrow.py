@@ -17,14 +17,14 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
 from anabranch import events
 from anabranch.config import OrderingConfig
@@ -36,7 +36,7 @@ from anabranch.ordering.pipeline import Failure, Tally, Verdict
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.routed import RoutedPipeline, RoutePlan, RouteState, shown_orders
 from anabranch.routing.source_based_order import SourceBasedOrder
-from anabranch.spark.decode import Columns, converter
+from anabranch.spark.decode import Columns, converter, true_mask
 from anabranch.spark.delivery import Address
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.identities import with_identities_of
@@ -44,18 +44,22 @@ from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
 from anabranch.spark.names import column, unused_name
 from anabranch.spark.plans import attribute
 from anabranch.spark.schemas import arrow_type
+from anabranch.spark.undecided import ERROR_TYPE, lacks, noted
 
 REMEMBERED_FILTERS = 64
 ROUTING = ("auto", "content", "mesh")
-PREDICATE_COLUMN, ERROR_COLUMN = "_predicate", "_error"
-ERROR_TYPE = StructType([StructField(PREDICATE_COLUMN, StringType()), StructField(ERROR_COLUMN, StringType())])
 
 _learned: OrderedDict[str, RoutedPipeline] = OrderedDict()
 
 
 @dataclass(frozen=True)
 class FilterTask:
-    """Everything that a worker needs to run one stage of a filter; pickled into the Spark plan."""
+    """Everything that a worker needs to run one stage of a filter; pickled into the Spark plan.
+
+    With `errors`, the name of a hidden column, rows on which a predicate fails go on with their error; without it the
+    error is raised. Of the columns in `lacking`, which earlier stages keep, rows with errors may have no value; which
+    ones comes in behind the `columns`. The `unasked` predicates of later stages have no say about rows with errors.
+    """
 
     identity: str
     part: Part
@@ -75,7 +79,9 @@ class FilterTask:
     plan_reason: str = ""
     node: int = 0
     run_of_batch: str = ""
-    quarantine: bool = False
+    errors: str | None = None
+    lacking: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
     seed: Seed | None = None
     ledger: Address | None = None
 
@@ -173,20 +179,26 @@ class FilterTask:
         partition: int,
     ) -> Judged:
         judged = Judged(len(batch[0]), self.kept)
+        flags = dict(zip(self.lacking, map(true_mask, batch[len(self.columns) :]), strict=False))
+        failed = {name: mask for name, mask in flags.items() if mask.any()}
         at = 0
         while at < judged.rows:
             size = pipeline.chunk_rows(judged.rows - at)
             slices = {n: a.slice(at, size) for n, a in zip(self.columns, batch, strict=False)}
-            columns = Columns(slices, converters, self.time_zone, length=size)
+            there = {name: mask[at : at + size] for name, mask in failed.items()}
+            columns = Columns(slices, converters, self.time_zone, length=size, failed=there)
             before, reason = pipeline.policies(), pipeline.reason
             attributes = {name: attribute(slices[name], self.time_zone) for name in self.attributes}
             outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
             if pipeline.reason != reason:
                 decisions.append(self._routes_changed(pipeline, partition))
             decisions += self._changes(pipeline, before, partition)
-            if outcome.failures and not self.quarantine:
+            if outcome.failures and self.errors is None:
                 raise self._failed(outcome.failures[0])
-            judged.add(at, outcome.survivors, columns, [(f, self.evaluators[f.filter].name) for f in outcome.failures])
+            undecided = [self._undecided(f, columns) for f in outcome.failures]
+            if there:
+                undecided += self._without_values(outcome.survivors, columns)
+            judged.add(at, outcome.survivors, columns, undecided)
             at += size
         return judged
 
@@ -222,12 +234,38 @@ class FilterTask:
     def _names(self, order: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.evaluators[f].name for f in order)
 
+    def _undecided(self, failure: Failure, columns: Columns) -> Undecided:
+        name, told = self.evaluators[failure.filter].name, str(self._failed(failure))
+        lacking = self._lacking(failure.row, columns)
+        return Undecided(failure.row, lacking, self.part[failure.filter], name, failure.message, told)
+
+    def _without_values(self, survivors: Rows, columns: Columns) -> list[Undecided]:
+        """Rows that failed in an earlier stage, and for which values could not be computed in this one therefore."""
+        unknown = columns.failed([name for name, _ in self.kept], survivors)
+        rows = [] if unknown is None else survivors[unknown].tolist()
+        return [Undecided(row, self._lacking(row, columns)) for row in rows]
+
+    def _lacking(self, row: int, columns: Columns) -> list[str]:
+        return [name for name, _ in self.kept if columns.has_failed(name, row)]
+
     def _failed(self, failure: Failure) -> DataError:
+        silent = f" (not asked, as it may fail itself: {', '.join(map(repr, self.unasked))})" if self.unasked else ""
         return DataError(
-            f"predicate {self.evaluators[failure.filter].name!r} failed on a row that no other predicate rejects: "
-            f"{failure.message}",
+            f"predicate {self.evaluators[failure.filter].name!r} failed on a row that no other predicate rejects"
+            f"{silent}: {failure.message}",
             hint='make it return None on such rows, guard it, or set them aside with on_error="quarantine"',
         )
+
+
+class Undecided(NamedTuple):
+    """A row of a chunk that no predicate rejects and on which one fails, here or in an earlier stage: `ERROR_TYPE`."""
+
+    row: int
+    lacking: list[str]
+    place: int | None = None
+    predicate: str | None = None
+    message: str | None = None
+    told: str | None = None
 
 
 class Judged:
@@ -236,25 +274,35 @@ class Judged:
     def __init__(self, rows: int, kept: tuple[tuple[str, DataType], ...]) -> None:
         self.rows = rows
         self.mask: Mask = np.zeros(rows, dtype=np.bool_)
-        self.failed: dict[int, tuple[str, str]] = {}
+        self.failed: dict[int, Undecided] = {}
         self._kept = {name: (arrow_type(kind), list[pa.Array]()) for name, kind in kept}
 
-    def add(self, at: int, survivors: Any, columns: Columns, failures: list[tuple[Failure, str]]) -> None:
+    def add(self, at: int, survivors: Rows, columns: Columns, undecided: list[Undecided]) -> None:
         """Enter the outcome of the chunk that starts at row `at`."""
         self.mask[at + survivors] = True
-        self.failed.update({at + f.row: (name, f.message) for f, name in failures})
+        self.failed.update({at + each.row: each for each in undecided})
+        going_on = np.concatenate([survivors, [each.row for each in undecided]]).astype(np.int64)
         for name, (kind, pieces) in self._kept.items():
-            pieces.append(columns.spread(name, survivors).cast(kind))
+            pieces.append(columns.spread(name, going_on).cast(kind))
+
+    def going_on(self) -> Mask:
+        """The rows that passed, and those with errors."""
+        found = self.mask.copy()
+        found[list(self.failed)] = True
+        return found
 
     def kept(self) -> list[pa.Array]:
-        """One array per kept column, as long as the batch, NULL where a row did not pass."""
+        """One array per kept column, as long as the batch, NULL where a row was rejected."""
         return [pa.concat_arrays([pa.array([], kind), *pieces]) for kind, pieces in self._kept.values()]
 
     def errors(self) -> pa.Array:
-        """Predicate and message of every row that could not be decided, NULL elsewhere."""
-        pairs = [self.failed.get(i) for i in range(self.rows)] if self.failed else [None] * self.rows
-        kind = pa.struct([(PREDICATE_COLUMN, pa.string()), (ERROR_COLUMN, pa.string())])
-        return pa.array([None if p is None else {PREDICATE_COLUMN: p[0], ERROR_COLUMN: p[1]} for p in pairs], type=kind)
+        """What is known of every row that could not be decided, NULL elsewhere."""
+        kind = arrow_type(ERROR_TYPE)
+        if not self.failed:
+            return pa.nulls(self.rows, kind)
+        found = map(self.failed.get, range(self.rows))
+        names = ERROR_TYPE.fieldNames()
+        return pa.array([e and dict(zip(names, e[1:], strict=True)) for e in found], type=kind)
 
 
 def make_order(
@@ -267,49 +315,54 @@ def make_order(
     return make(name, filters, config=config, precedence=precedence, seed=seed)
 
 
-def apply(df: DataFrame, task: FilterTask, *, quarantined: bool = False) -> DataFrame:
-    """Put the task into a DataFrame's plan: the rows that pass, or with `quarantined` the undecided ones."""
+def apply(df: DataFrame, task: FilterTask) -> DataFrame:
+    """Put the task into a DataFrame's plan: the rows that pass, and those with errors if these have a column."""
     run = _with_arrow_udf if hasattr(F, "arrow_udf") else _with_map_in_arrow
-    return run(df, task, quarantined)
+    return run(df, task)
 
 
-def _with_arrow_udf(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
+def _inputs(df: DataFrame, task: FilterTask) -> list[Column]:
+    """What enters the worker: columns, and which of them lack a value."""
+    flags = [lacks(task.errors, name) for name in task.lacking] if task.errors else []
+    return [*(column(df, name) for name in task.columns), *flags]
+
+
+def _with_arrow_udf(df: DataFrame, task: FilterTask) -> DataFrame:
     """Spark 4.1 and newer: only the columns that predicates read enter the worker."""
     kept = [f"kept{i}" for i in range(len(task.kept))]
-    shape = StructType([StructField("passed", BooleanType())])
+    shape = StructType([StructField("goes_on", BooleanType())])
     for name, (_, kind) in zip(kept, task.kept, strict=True):
         shape.add(name, kind)
-    if task.quarantine:
+    if task.errors:
         shape.add("error", ERROR_TYPE)
 
     def judge(batches: Iterator[Any]) -> Iterator[pa.Array]:
         for judged in task.run((b,) if isinstance(b, pa.Array) else b for b in batches):
-            arrays = [pa.array(judged.mask), *judged.kept(), *([judged.errors()] if task.quarantine else [])]
+            arrays = [pa.array(judged.going_on()), *judged.kept(), *([judged.errors()] if task.errors else [])]
             yield pa.StructArray.from_arrays(arrays, names=shape.fieldNames())
 
-    inputs = [column(df, name) for name in task.columns] or [F.lit(0)]
+    inputs = _inputs(df, task) or [F.lit(0)]
     batch_type: Any = pa.Array if len(inputs) == 1 else tuple[pa.Array, ...]
     judge.__annotations__ = {"batches": Iterator[batch_type], "return": Iterator[pa.Array]}
     udf = F.arrow_udf(judge, shape).asNondeterministic()  # type: ignore[attr-defined]
     verdict = unused_name(df, "__anabranch")
     judged, fields = df.withColumn(verdict, udf(*inputs)), F.col(verdict)
-    if quarantined:
-        error = fields["error"]
-        added = {name: error[name] for name in (PREDICATE_COLUMN, ERROR_COLUMN)}
-        return judged.where(error.isNotNull()).withColumns(added).drop(verdict)
-    passed = judged.where(fields["passed"])
+    out = judged.where(fields["goes_on"])
     for (name, _), field in zip(task.kept, kept, strict=True):
-        passed = passed.withColumn(name, fields[field])
-    return passed.drop(verdict)
+        out = out.withColumn(name, fields[field])
+    if not task.errors:
+        return out.drop(verdict)
+    return noted(out.withColumn(verdict, fields["error"]), task.errors, verdict)
 
 
-def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> DataFrame:
-    """Spark 4.0: all columns travel through the worker, and only rows that pass travel back.
+def _with_map_in_arrow(df: DataFrame, task: FilterTask) -> DataFrame:
+    """Spark 4.0: all columns travel through the worker, and only rows that go on travel back.
 
     Under way the columns are numbered, as `mapInArrow` takes neither dots in a name nor one name twice.
     """
-    errors = [StructField(PREDICATE_COLUMN, StringType()), StructField(ERROR_COLUMN, StringType())]
-    fields = [*df.schema.fields, *(errors if quarantined else [StructField(n, t) for n, t in task.kept])]
+    verdict = unused_name(df, "__anabranch")
+    added = [*(StructField(n, t) for n, t in task.kept), *([StructField(verdict, ERROR_TYPE)] if task.errors else [])]
+    fields = [*df.schema.fields, *added]
     shape = StructType([StructField(f"c{i}", f.dataType, f.nullable, f.metadata) for i, f in enumerate(fields)])
     carried = len(df.columns)
 
@@ -323,14 +376,14 @@ def _with_map_in_arrow(df: DataFrame, task: FilterTask, quarantined: bool) -> Da
 
         for judged in task.run(inputs()):
             batch = held.popleft()
-            rows = pa.array(sorted(judged.failed) if quarantined else np.flatnonzero(judged.mask), type=pa.int64())
-            extra = judged.errors().flatten() if quarantined else judged.kept()
-            arrays = [*batch.columns[:carried], *extra]
+            rows = pa.array(np.flatnonzero(judged.going_on()))
+            arrays = [*batch.columns[:carried], *judged.kept(), *([judged.errors()] if task.errors else [])]
             yield pa.RecordBatch.from_arrays([a.take(rows) for a in arrays], names=shape.fieldNames())
 
-    wide = df.select("*", *(column(df, name) for name in task.columns))
+    wide = df.select("*", *_inputs(df, task))
     numbered = wide.toDF(*(f"c{i}" for i in range(len(wide.columns))))
-    return with_identities_of(df, numbered.mapInArrow(judge, shape), [f.name for f in fields])
+    out = with_identities_of(df, numbered.mapInArrow(judge, shape), [f.name for f in fields])
+    return noted(out, task.errors, verdict) if task.errors else out
 
 
 def new_identity() -> str:

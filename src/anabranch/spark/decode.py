@@ -59,6 +59,8 @@ class Columns:
         Session time zone: that of local times in pandas, given and returned.
     length
         Number of rows.
+    failed
+        Name -> the rows for which the column could not be computed, by an earlier stage.
 
     >>> columns = Columns({"a": pa.array([10, None, 30])}, {}, "UTC", length=3)
     >>> columns.values("a", np.array([0, 1])), columns.values("a", np.array([1]))
@@ -66,7 +68,13 @@ class Columns:
     """
 
     def __init__(
-        self, arrays: dict[str, pa.Array], converters: dict[str, Converter], time_zone: str, *, length: int
+        self,
+        arrays: dict[str, pa.Array],
+        converters: dict[str, Converter],
+        time_zone: str,
+        *,
+        length: int,
+        failed: dict[str, Mask] | None = None,
     ) -> None:
         self.arrays = arrays
         self.length = length
@@ -74,7 +82,7 @@ class Columns:
         self._converters = converters
         self._decoded: dict[str, tuple[Any, Mask]] = {}
         self._places: dict[str, Rows] = {}
-        self._failed: dict[str, Mask] = {}
+        self._failed: dict[str, Mask] = failed or {}
         self._unreadable: dict[str, dict[int, str]] = {}
 
     def keep(self, name: str, rows: Rows, values: pa.Array, failed: Rows) -> None:
@@ -93,6 +101,10 @@ class Columns:
         """At which of some rows one of the columns could not be computed; None if at no row of the chunk."""
         found = [self._failed[name][rows] for name in names if name in self._failed]
         return np.logical_or.reduce(found) if found else None
+
+    def has_failed(self, name: str, row: int) -> bool:
+        """Whether a column could not be computed at a row."""
+        return name in self._failed and bool(self._failed[name][row])
 
     def spread(self, name: str, rows: Rows) -> pa.Array:
         """A kept column over the whole chunk: its values at some rows, NULL elsewhere, also if never computed."""

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +35,7 @@ from anabranch.ordering import POLICIES, Precedence
 from anabranch.report import FilterReport
 from anabranch.routing.routed import RoutePlan, shown_orders
 from anabranch.routing.source_based_order import SourceBasedOrder
-from anabranch.spark import arrow, catalyst, pilot, plans
+from anabranch.spark import arrow, catalyst, pilot, plans, undecided
 from anabranch.spark.admission import (
     column_names,
     column_type,
@@ -52,7 +51,7 @@ from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
 from anabranch.spark.ledger import Kinds, Part, open_ledger
 from anabranch.spark.lookup import SessionRules, member_test
 from anabranch.spark.lookup_table import collect_values
-from anabranch.spark.names import folding
+from anabranch.spark.names import folding, unused_name
 from anabranch.spark.native_order import NativeOrder, fit_of
 from anabranch.spark.reporting import build_report
 from anabranch.spark.tuner import Tuner
@@ -154,17 +153,11 @@ class Filter:
             raise QueryError("this filter sets no rows aside", hint='make it with on_error="quarantine"')
         if df is None:
             raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
-        kept: list[str] = []
-        parts: list[DataFrame] = []
-        for at, stage in enumerate(stages(self._judged(df), strict=self.strict)):
-            if stage.executor == "arrow":
-                parts.append(self._through(df, counted=False, last=at).drop(*kept))
-                kept += [name for i in stage.members if (name := self.predicates[i].keeps)]
-        if not parts:
+        if all(isinstance(p, NativePredicate) for p in self.predicates):
             raise QueryError(
                 "only Python predicates and look-ups can be set aside", hint="native predicates fail in Spark itself"
             )
-        return reduce(DataFrame.unionAll, parts)
+        return self._through(df, counted=False, aside=True)
 
     def foreach_batch(self, sink: Sink) -> Callable[[DataFrame, int], None]:
         """A function for `writeStream.foreachBatch` that filters each micro-batch and hands it to the sink.
@@ -257,27 +250,44 @@ class Filter:
         lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
         return lines
 
-    def _through(
-        self, df: DataFrame, *, counted: bool, last: int | None = None, batch_id: int | None = None
-    ) -> DataFrame:
-        """Send a DataFrame through the stages; with `last`, return what the stage of that number sets aside."""
+    def _through(self, df: DataFrame, *, counted: bool, aside: bool = False, batch_id: int | None = None) -> DataFrame:
+        """Send a DataFrame through the stages: the rows that pass, or those that are set `aside`."""
         out, judged, run = df, self._judged(df), uuid.uuid4().hex
         cut = stages(judged, strict=self.strict)
         self._ledger.keep_parts(tuple(stage.members for stage in cut))
+        errors: str | None = None
+        kept: list[str] = []
         for at, stage in enumerate(cut):
-            members = [judged[i] for i in stage.members]
+            members, later = [judged[i] for i in stage.members], cut[at + 1 :]
             if stage.executor == "catalyst":
-                out = self._native_order(df, stage, members, again=batch_id is None).apply(out, batch_id)
+                order = self._native_order(df, stage, members, again=batch_id is None)
+                terms = [undecided.excusing(p, errors, kept) for p in order.predicates] if errors else None
+                out = order.apply(out, batch_id, terms=terms)
                 continue
-            task = self._task(out, stage, members, counted)
-            if batch_id is not None:
-                task = replace(task, run_of_batch=run)
+            if errors is None and self._errors_go_on(judged, later):
+                errors = unused_name(df, "__anabranch_errors")
+            task = replace(
+                self._task(out, stage, members, counted),
+                errors=errors,
+                lacking=tuple(dict.fromkeys(name for p in members for name in p.reads if name in kept)),
+                unasked=undecided.unasked(judged, later),
+                run_of_batch=run if batch_id is not None else "",
+            )
             if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
                 task = self._with_pilot(out, task)  # behind other Python predicates it would have to run those
-            if at == last:
-                return arrow.apply(out, task, quarantined=True)
             out = arrow.apply(out, task)
-        return out
+            kept += [name for p in members if (name := p.keeps)]
+        if errors is None:
+            return out
+        if aside:
+            return undecided.set_aside(out, errors, kept)
+        settle = undecided.without_errors if self.on_error == "quarantine" else undecided.raised
+        return settle(out, errors)
+
+    def _errors_go_on(self, judged: Sequence[Predicate], later: Sequence[Stage]) -> bool:
+        """Whether rows with errors leave the first stage that finds some: to be set aside, or judged by later ones."""
+        excused = any(undecided.can_excuse(judged[i]) for stage in later for i in stage.members)
+        return excused or self.on_error == "quarantine"
 
     def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
         """The predicates, native ones with what Spark's analyzer says about them; they may read kept columns, too."""
@@ -338,7 +348,6 @@ class Filter:
             plan_version=self._ledger.tuned(stage.members, kinds)[0],
             plan_reason=self._ledger.tuned(stage.members, kinds)[1],
             node=self._ledger.new_node(),
-            quarantine=self.on_error == "quarantine",
             seed=None if self.policy == "fixed" else self._ledger.learned(stage.members),
             ledger=self._ledger_address(df) if counted else None,
         )

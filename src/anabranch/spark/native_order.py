@@ -128,10 +128,13 @@ class NativeOrder:
             self.why = reason
             yield self._routes.changed(0, reason, self.names())
 
-    def apply(self, df: DataFrame, batch_id: int | None = None) -> DataFrame:
-        """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass."""
-        watched = df if batch_id is None or not self._adaptive() else self._observed(df, batch_id)
-        terms = [p.column for p in self.predicates]
+    def apply(self, df: DataFrame, batch_id: int | None = None, *, terms: Sequence[Column] | None = None) -> DataFrame:
+        """Filter by the AND-chain in the current order; in a micro-batch, a profile rides on the same pass.
+
+        The `terms` stand for the predicates on rows that may have errors.
+        """
+        terms = terms or [p.column for p in self.predicates]
+        watched = df if batch_id is None or not self._adaptive() else self._observed(df, batch_id, terms)
         plan = self.plan
         if plan is None:
             return catalyst.conjunction(watched, [terms[i] for i in self.order])
@@ -212,7 +215,7 @@ class NativeOrder:
         ordered = self._policy.name != "fixed" and len(self.predicates) > 1
         return ordered and not any(p.has_python or p.hidden for p in self.predicates)
 
-    def _observed(self, df: DataFrame, batch_id: int) -> DataFrame:
+    def _observed(self, df: DataFrame, batch_id: int, terms: Sequence[Column]) -> DataFrame:
         """The batch, with a profile of some of its rows on the way to the driver once it has been read.
 
         Which rows is drawn, not hashed: equal rows must not all be in it. However wrong the guess about the size of the
@@ -222,9 +225,9 @@ class NativeOrder:
         most = math.ceil(PROFILED_ROWS_PER_BATCH / self._share)
         # The place comes first: behind AND it would only be evaluated, and count, on rows that are drawn.
         drawn = (place < most) & (F.rand(self._config.seed + batch_id) < self._share)
-        terms = catalyst.guarded(self.predicates, [p.column for p in self.predicates])
+        guarded = catalyst.guarded(self.predicates, terms)
         bits = F.struct(
-            *(self._passed(i, term).alias(f"p{i}") for i, term in enumerate(terms)),
+            *(self._passed(i, term).alias(f"p{i}") for i, term in enumerate(guarded)),
             *(column(df, name).alias(f"a{i}") for i, name in enumerate(self.attributes)),
         )
         profile = unused_name(df, "__anabranch")
