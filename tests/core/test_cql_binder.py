@@ -101,9 +101,10 @@ def test_the_network_query_of_the_thesis() -> None:
 
 
 def test_the_accident_query_of_the_thesis() -> None:
+    """But for the qualified cid: two columns have that name, and standard SQL wants to be told which."""
     text = """
         Select distinct sid From
-          (Select cid, sid From
+          (Select LastRep.cid, sid From
             (CarStr [Partition By cid Rows 1]) as LastRep,
             (Select distinct cid From
               CarStr [Range 30 seconds]) as CurActiveCars
@@ -234,10 +235,6 @@ def test_a_stream_is_joined_with_itself() -> None:
     assert found.output == ("k", "y_k")
 
 
-def test_equal_columns_share_their_name() -> None:
-    assert query("Select k From s1, s2 Where s1.k = s2.k").output == ("k",)
-
-
 def test_conditions_can_be_joined_by_and_as_they_stand() -> None:
     found = query("Select k From s1 Where (a > 1 Or a < 0) And k = 2").plan
     assert [each.sql for node in walk(found) if isinstance(node, Filter) for each in node.conditions] == [
@@ -304,7 +301,7 @@ def test_groups_are_named_by_place_alias_or_expression() -> None:
     texts = [
         f"Select upper(k) As u, Count(*) As n From s1 Group By {key}" for key in ("1", "u", "upper(k)", "(Upper(K))")
     ]
-    assert len({plan(text).replace("(UPPER(`k_1`))", "UPPER(`k_1`)") for text in texts}) == 1
+    assert len({plan(text).replace("(upper(`k_1`))", "upper(`k_1`)") for text in texts}) == 1
 
 
 def test_in_is_a_member() -> None:
@@ -409,7 +406,7 @@ def test_set_operations_agree_by_place() -> None:
 @pytest.mark.parametrize(
     ("items", "output"),
     [
-        ("k, k, k As z", ("k", "k_2", "z")),
+        ("a, a, a As z", ("a", "a_2", "z")),
         ("s1.*, r.*", ("k", "a", "r_k", "label")),
         ("upper(label), a + 1, -a, cast(a As Double)", ("upper", "_c1", "_c2", "a")),
         ("Score(a), 'x'", ("score", "_c1")),
@@ -422,7 +419,7 @@ def test_columns_without_an_alias_get_a_name(items: str, output: tuple[str, ...]
 def test_functions_of_the_user_are_listed() -> None:
     found = query("Select k From s1 Where score(a, SCORE(k)) > 3").plan
     assert [node.conditions for node in walk(found) if isinstance(node, Filter)] == [
-        (Scalar("score(`a_1`, SCORE(`k_2`)) > 3", ("a_1", "k_2"), ("Score",)),)
+        (Scalar("score(`a_1`, score(`k_2`)) > 3", ("a_1", "k_2"), ("Score",)),)
     ]
 
 
@@ -485,7 +482,7 @@ def test_every_window_is_rendered() -> None:
 
 def test_a_chart_of_a_query() -> None:
     assert same(
-        mermaid(query('Select k From s1 Where a > "x"')),
+        mermaid(query("Select k From s1 Where a > 'x'")),
         """
         flowchart TD
             n0[("stream s1 (k as k_2, a as a_1)")]

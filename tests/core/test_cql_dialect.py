@@ -83,7 +83,7 @@ def test_a_subquery_has_a_window(item: str) -> None:
 def test_a_list_of_columns_is_made_a_stream(kind: str) -> None:
     query = parse_query(f"Select {kind}(a, b As x, Count(*)) From s1")
     assert query.meta["to_stream"] == kind.lower()
-    assert [each.alias_or_name for each in query.selects] == ["a", "x", "*"]
+    assert [each.alias_or_name for each in query.selects] == ["a", "x", "count"]
 
 
 @pytest.mark.parametrize("text", ["Select Istream(Distinct k) From s1", "Select Distinct Istream(k) From s1"])

@@ -40,7 +40,8 @@ def test_an_ambiguous_column_is_shown_with_its_full_names() -> None:
         "                                                         ^\n"
         "  hint: write one of s1.k, s2.k"
     )
-    assert bind("Select k From s1 [Now], s2 [Now] Where s1.k = s2.k", CATALOG, "q").output == ("k",)
+    assert "write one of s1.k, s2.k" in str(error("Select k From s1 [Now], s2 [Now] Where s1.k = s2.k"))
+    assert bind("Select k From s1 [Now] Join s2 [Now] Using (k)", CATALOG, "q").output == ("k",)
 
 
 def test_an_unknown_stream_is_shown_and_names_are_suggested() -> None:
@@ -93,7 +94,7 @@ def test_a_replay_of_nothing_is_shown() -> None:
 
 def test_an_unknown_function_is_shown_and_one_is_suggested() -> None:
     functions = {"suspicious": FunctionInfo("suspicious")}
-    catalog = Catalog(CATALOG.streams, functions=functions, builtins=lambda: ["soundex", "Levenshtein", "elt"])
+    catalog = Catalog(CATALOG.streams, functions=functions, builtins=lambda: ["soundex", "Levenshtein", "elt", "upper"])
     bind("Select levenshtein(k, 'x'), soundex(k), upper(k), suspicious(a), elt(1, k) From s1", catalog, "q")
     messages = {
         "Select k\nFrom s1 Where sondex(k) = 'x'": (
@@ -198,7 +199,7 @@ def test_an_error_is_a_query_error_and_survives_pickling() -> None:
         ("Select x.* From s1", "'x' does not stand in From"),
         ("Select k From s1, s2", "write one of s1.k, s2.k"),
         ("Select a.k From s1 a, s2 a", "'a' stands in From twice"),
-        ("Select k From db.s1", "names of streams and relations have one part"),
+        ("Select k From db.s1", "streams and relations have names of one part"),
         ("Select k From s1 [Partition By kk Rows 3]", "unknown column 'kk' in Partition By"),
         ("Select k From (Select k From s1 [Now]) [Rows 3]", "a window on a relation"),
         ("Select k From loop", "the view 'loop' reads itself"),
@@ -215,21 +216,21 @@ def test_names_and_texts_that_mean_nothing_are_refused(text: str, words: str) ->
     [
         ("Select k From s1 Order By k", "Order By is not supported"),
         ("Select k From s1 Limit 3", "a relation has no order"),
-        ("Select Sum(a) Over (Order By k) From s1", "functions with Over are not supported"),
+        ("Select Sum(a) Over (Order By k) From s1", "Over is not supported"),
         ("With Recursive x As (Select k From s1) Select * From x", "With Recursive is not supported"),
         ("Select s1.k From s1 Left Join s2 On s1.k = s2.k", "Left Join is not supported"),
         ("Select s1.k From s1 Right Outer Join s2 On s1.k = s2.k", "Right Outer Join is not supported"),
         ("Select s1.k From s1 Full Join s2 On s1.k = s2.k", "Full Join is not supported"),
         ("Select s1.k From s1 Natural Join s2", "name the columns with Using"),
         ("Select k From s1 Left Anti Join s2 On s1.k = s2.k", "use Not Exists"),
-        ("Select x From Values (1) As t(x)", "this cannot stand in From"),
-        ("Select * Except (k) From s1", "* with Except or Replace is not supported"),
+        ("Select x From Values (1) As t(x)", "Values is not supported"),
+        ("Select * Except (k) From s1", "* Except is not supported"),
         ("Select rand() From s1", "rand() is not deterministic"),
         ("Select k From s1 Where a > now()", "now() is not deterministic"),
         ("Select current_timestamp From s1", "current_timestamp() is not deterministic"),
         ("Select uuid() From s1", "uuid() is not deterministic"),
         ("Select getdate() From s1", "getdate() is not deterministic"),
-        ("Select unix_timestamp() From s1", "current_timestamp() is not deterministic"),
+        ("Select unix_timestamp() From s1", "unix_timestamp() is not deterministic"),
         ("Select localtime() From s1", "localtime() is not deterministic"),
         ("Select input_file_block_start() From s1", "input_file_block_start() is not deterministic"),
         ("Select input_file_block_length() From s1", "input_file_block_length() is not deterministic"),
@@ -286,12 +287,12 @@ def test_a_column_is_not_named_as_what_every_answer_has() -> None:
         ("Select k, Count(*) From s1", "column 'k' is neither grouped nor aggregated"),
         ("Select k From s1 Group By a", "add k to Group By"),
         ("Select Median(a) From s1", "the aggregate 'median' is not supported"),
-        ("Select collect_list(a) From s1", "there are count, count_if, sum"),
+        ("Select collect_list(a) From s1", "there are count, count_if, approx_count_distinct, sum"),
         ("Select Count(Distinct a, k) From s1", "count takes one argument"),
         ("Select approx_percentile(a, 90) From s1", "a quantile needs one number from 0 to 1"),
         ("Select Sum(Count(*)) From s1", "an aggregate inside an aggregate"),
         ("Select k From s1 Where Count(*) > 1", "use Having"),
-        ("Select k From s1 Group By Rollup(k)", "Group By takes columns and expressions only"),
+        ("Select k From s1 Group By Rollup(k)", "Rollup is not supported"),
         ("Select k From s1 Group By 2", "Group By 2 is no place"),
     ],
 )

@@ -15,29 +15,8 @@ from sqlglot import exp
 
 from anabranch.cql.context import Context
 from anabranch.cql.expressions import column, read, scalar
-from anabranch.cql.functions import is_aggregate, written_name
+from anabranch.cql.functions import AGGREGATES, is_aggregate
 from anabranch.model.continuous import Aggregate, Aggregation, Plan, Project, Scalar
-
-FUNCTIONS: dict[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.CountIf: "count",
-    exp.ApproxDistinct: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-    exp.ApproxQuantile: "quantile",
-}
-NAMED = {"mean": "avg", "std": "stddev_samp"}
-KNOWN = (
-    "count, count_if, sum, avg, min, max, stddev_samp, stddev_pop, var_samp, var_pop, approx_percentile, "
-    "approx_count_distinct"
-)
 
 
 @dataclass
@@ -113,15 +92,13 @@ class Grouping:
     def _read(self, call: exp.Expr) -> tuple[str, exp.Expr | None, bool, float | None]:
         """Function, argument, whether distinct, and parameter of a call."""
         inner = call.this if isinstance(call, exp.Filter) else call
-        function = FUNCTIONS.get(type(inner)) or (
-            NAMED.get(inner.name.lower()) if isinstance(inner, exp.Anonymous) else None
-        )
+        function = AGGREGATES.get(inner.name)
         if function is None:
-            name = written_name(inner, self.context.source)
-            raise self.context.error(f"the aggregate {name!r} is not supported", call, f"there are {KNOWN}")
-        argument, distinct = self._argument(inner, call)
-        if isinstance(inner, exp.CountIf):
-            argument = _only_if(exp.Literal.number(1), _required(argument))
+            what = f"the aggregate {inner.name!r} is not supported"
+            raise self.context.error(what, call, f"there are {', '.join(AGGREGATES)}")
+        argument, distinct = self._argument(inner, function)
+        if inner.name == "count_if":
+            argument = _only_if(exp.Literal.number(1), exp.Literal.number(1) if argument is None else argument)
         if isinstance(call, exp.Filter):
             argument = _only_if(argument or exp.Literal.number(1), call.expression.this)
         nested = argument is not None and any(is_aggregate(each) for each in argument.walk())
@@ -129,25 +106,22 @@ class Grouping:
             raise self.context.error("an aggregate inside an aggregate", call, "compute the inner one in a subquery")
         return function, argument, distinct, self._fraction(inner) if function == "quantile" else None
 
-    def _argument(self, inner: exp.Expr, call: exp.Expr) -> tuple[exp.Expr | None, bool]:
-        if isinstance(inner, exp.Anonymous):
-            arguments = list(inner.expressions)
-            first = arguments[0] if arguments else None
-        else:
-            first = inner.this
-            arguments = [first, *inner.expressions]
-        distinct = isinstance(inner, exp.ApproxDistinct)
-        if isinstance(first, exp.Distinct):
-            arguments, distinct = first.expressions, True
-        if len(arguments) != 1 or first is None:
-            name = written_name(inner, self.context.source)
-            raise self.context.error(f"{name} takes one argument here", call, "combine columns, as in concat(a, b)")
+    def _argument(self, inner: exp.Expr, function: str) -> tuple[exp.Expr | None, bool]:
+        """What is aggregated, None for rows as such, and whether each value counts once."""
+        arguments = inner.expressions
+        distinct = inner.name == "approx_count_distinct"
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+            arguments, distinct = arguments[0].expressions, True
+        most = {"quantile": 3, "approx_count_distinct": 2}.get(function if function == "quantile" else inner.name, 1)
+        if not 1 <= len(arguments) <= most:
+            hint = "combine columns, as in concat(a, b)"
+            raise self.context.error(f"{inner.name} takes one argument here", inner, hint)
         argument = arguments[0].unnest()
-        rows = isinstance(inner, exp.Count) and not distinct and isinstance(argument, exp.Star | exp.Literal)
+        rows = inner.name == "count" and not distinct and isinstance(argument, exp.Star | exp.Literal)
         return (None if rows else argument), distinct
 
     def _fraction(self, inner: exp.Expr) -> float:
-        node = inner.args.get("quantile")
+        node = inner.expressions[1] if len(inner.expressions) > 1 else None
         if isinstance(node, exp.Literal) and not node.is_string and 0 <= float(node.name) <= 1:
             return float(node.name)
         raise self.context.error("a quantile needs one number from 0 to 1", inner, "as in approx_percentile(a, 0.9)")
@@ -156,7 +130,3 @@ class Grouping:
 def _only_if(value: exp.Expr, condition: exp.Expr) -> exp.Expr:
     """The value where the condition holds, else NULL."""
     return exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
-
-
-def _required(argument: exp.Expr | None) -> exp.Expr:
-    return exp.Literal.number(1) if argument is None else argument

@@ -16,7 +16,10 @@ Without a window a stream is seen with all its rows. A query without a relation-
 stream, as by Istream, if its answer can only grow: no window has a limit, and nothing in it is an aggregate, Except,
 Not In or Not Exists. Otherwise the answer is a relation.
 
-An unqualified column that several sources have is accepted if Where makes these columns equal, as the thesis writes it.
+Differs from the thesis
+-----------------------
+An unqualified column that several sources have is ambiguous, as in the SQL standard, also if Where makes these columns
+equal.
 
 References
 ----------
@@ -33,11 +36,12 @@ from anabranch.cql.bound import BoundQuery
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.context import Context, Names
 from anabranch.cql.dialect import parse_query, written
+from anabranch.cql.grammar import check
 from anabranch.cql.growth import grows
 from anabranch.cql.pruning import pruned
 from anabranch.cql.relations import Relation
 from anabranch.cql.scopes import Scope
-from anabranch.cql.selects import bind_select, check_clauses
+from anabranch.cql.selects import bind_select
 from anabranch.model.continuous import (
     OP,
     TS,
@@ -50,7 +54,6 @@ from anabranch.model.continuous import (
 )
 
 KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
-SET_PARTS = {"this", "expression", "distinct", "with_"}
 
 
 def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
@@ -72,6 +75,7 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
     """
     tree = parse_query(query) if isinstance(query, str) else query
     context = Context(catalog, Names(), tree.meta.get("source", ""))
+    check(tree, context.source)
     relation = _bind(tree, context, None)
     plan = relation.plan
     if not scans(plan, "stream"):
@@ -100,7 +104,6 @@ def _bind(node: exp.Expr, context: Context, outer: Scope | None) -> Relation:
         raise context.error("a query is expected", node)
     inside = context.within(node)
     if isinstance(node, exp.Subquery):
-        check_clauses(node, context, {"this", "with_", "alias"})
         relation = _bind(node.this, inside, outer)
     elif isinstance(node, exp.Select):
         relation = bind_select(node, inside, outer, _bind)
@@ -117,7 +120,6 @@ def _bind(node: exp.Expr, context: Context, outer: Scope | None) -> Relation:
 
 
 def _bind_set(node: exp.SetOperation, context: Context) -> Relation:
-    check_clauses(node, context, SET_PARTS)
     kind, keep = KINDS[type(node)], not node.args.get("distinct")
     sides = [_bind(each, context, None) for each in (node.this, node.expression)]
     counts = [len(each.output) for each in sides]

@@ -81,8 +81,6 @@ class Context:
         clause = query.args.get("with_")
         if clause is None:
             return self
-        if clause.args.get("recursive"):
-            raise self.error("With Recursive is not supported", clause, "a continuous query has no recursion")
         inner = self
         for each in clause.expressions:
             named = Named(each.this, inner, tuple(column.name for column in each.args["alias"].columns))

@@ -26,9 +26,14 @@ class CQL(Spark):
     """Spark's SQL, extended."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Splits declarations into tokens too, which Spark's dialect keeps as one text."""
+        """Splits declarations into tokens too, which Spark's dialect keeps as one text.
+
+        Double quotes enclose names, as in the SQL standard: texts have single ones.
+        """
 
         COMMANDS: ClassVar[set[TokenType]] = set()
+        QUOTES: ClassVar[list[str]] = ["'"]
+        IDENTIFIERS: ClassVar[list[str]] = ["`", '"']
 
     Parser = StatementParser
 

@@ -94,12 +94,11 @@ def computed(
 
 def _check(node: exp.Expr, context: Context, aggregates: bool) -> None:
     for each in node.walk():
-        if isinstance(each, exp.Window):
-            hint = "a relation has no order; use a window on the stream, as in s1 [Rows 10]"
-            raise context.error("functions with Over are not supported", each, hint)
         if isinstance(each, exp.Query | exp.Exists) or (isinstance(each, exp.In) and each.args.get("query")):
             hint = "In and Exists stand in Where, connected by And; a value must be an aggregate of an own query"
             raise context.error("a query cannot stand here", each, hint)
+        if isinstance(each, exp.Filter) and not is_aggregate(each.this):
+            raise context.error("Filter stands behind an aggregate", each, "use Case When ... Then ... End")
         if is_aggregate(each) and not aggregates:
             raise context.error("an aggregate cannot stand here", each, "use Having for conditions on aggregates")
         check_function(each, context)

@@ -1,79 +1,105 @@
-"""Which functions a continuous query may call."""
+"""Which functions a continuous query may call: those of the user's, and those of Spark's that are scalars of a row."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 
 from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
 
 from anabranch.cql.context import Context
 from anabranch.errors import suggest
 
 CLOSE = 0.7
 MOST_SUGGESTED = 3
-CHANCE = {
-    "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "now", "getdate", "current_timestamp",
-    "current_date", "curdate", "current_time", "current_datetime", "localtime", "localtimestamp",
-    "monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start",
-    "input_file_block_length", "user", "current_user", "session_user", "current_catalog", "current_database",
-    "current_schema", "current_path", "current_timezone", "version",
-}  # fmt: skip
-JAVA = {"reflect", "java_method", "try_reflect"}
-CHANCE_NODES = (
-    exp.Rand,
-    exp.Randn,
-    exp.Uuid,
-    exp.Shuffle,
-    exp.CurrentTimestamp,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentDatetime,
-    exp.Localtimestamp,
+AGGREGATES: dict[str, str] = {
+    "count": "count",
+    "count_if": "count",
+    "approx_count_distinct": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "std": "stddev_samp",
+    "stddev": "stddev_samp",
+    "stddev_samp": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "variance": "var_samp",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
+    "approx_percentile": "quantile",
+    "percentile_approx": "quantile",
+}
+"""Aggregates by name, and what they are in a plan."""
+OTHER_AGGREGATES = set(
+    """any any_value approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg bit_and bit_or bit_xor
+    bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set collect_union corr
+    count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id histogram_numeric hll_sketch_agg
+    hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
+    kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max_by measure median min_by mode
+    percentile percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
+    regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some string_agg theta_intersection_agg theta_sketch_agg
+    theta_union_agg try_avg try_sum tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
+    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer vector_avg vector_sum""".split()
 )
-SEVERAL_ROWS = {
-    "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple",
-    "variant_explode", "variant_explode_outer",
-}  # fmt: skip
-NAMED_AGGREGATES = {
-    "mean", "std", "every", "some", "any", "try_sum", "try_avg", "histogram_numeric", "count_min_sketch",
-    "bitmap_construct_agg", "hll_sketch_agg", "percentile_disc", "percentile_cont",
-}  # fmt: skip
+SEVERAL_ROWS = set(
+    """collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer python_worker_logs
+    range sql_keywords stack variant_explode variant_explode_outer""".split()
+)
+OVER_ROWS = set(
+    "counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number".split()
+)  # fmt: skip
+OF_TIME = {"window", "session_window", "window_time"}
+CHANCE = set(
+    """curdate current_catalog current_database current_date current_datetime current_path current_role current_schema
+    current_time current_timestamp current_timezone current_user getdate input_file_block_length input_file_block_start
+    input_file_name localtime localtimestamp monotonically_increasing_id now rand randn random randstr session_user
+    shuffle spark_partition_id uniform user uuid version""".split()
+)
+CLOCK_WITHOUT_ARGUMENT = {"unix_timestamp", "to_unix_timestamp"}
+JAVA = {"reflect", "java_method", "try_reflect"}
+REFUSED = (
+    (SEVERAL_ROWS, "{}() yields several rows", "expand the column before it becomes a stream"),
+    (OVER_ROWS, "{}() looks at other rows of a result", "use a window on the stream, as in s1 [Rows 10]"),
+    (OF_TIME, "{}() is not supported", "use a window on the stream, as in s1 [Range 10 Minutes Slide 10 Minutes]"),
+    (JAVA, "{}() can call anything", "register a function, as in engine.function(...)"),
+    (
+        CHANCE,
+        "{}() is not deterministic",
+        "an answer depends on the timestamps of the rows alone; read the time from a column",
+    ),
+)
+"""Names of Spark's functions that are no scalars of a row, what is wrong with them, and what to do instead."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate function."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower() in NAMED_AGGREGATES
-    return isinstance(node, exp.AggFunc | exp.WithinGroup)
-
-
-def written_name(node: exp.Expr, source: str) -> str:
-    """A function's name as it stands in the text, in lower case."""
-    if "start" in node.meta and not isinstance(node, exp.Anonymous):
-        return source[node.meta["start"] : node.meta["end"] + 1].lower()
-    if isinstance(node, exp.Anonymous) or not isinstance(node, exp.Func):
-        return str(node.name or node.key).lower()
-    return node.sql_name().lower()
+    return isinstance(node, exp.Anonymous) and (node.name in AGGREGATES or node.name in OTHER_AGGREGATES)
 
 
 def check_function(node: exp.Expr, context: Context) -> None:
     """Refuse functions that nobody knows, and those whose value is not given by their arguments."""
-    if not isinstance(node, exp.Func):
+    if not isinstance(node, exp.Anonymous):
         return
-    name = written_name(node, context.source)
+    name = node.name.lower()
+    if isinstance(node.parent, exp.Dot) and node.arg_key == "expression":
+        raise context.error(f"the function {name!r} has a name of several parts", node, "write its last part alone")
     own = context.catalog.function(name)
-    if own is None and isinstance(node, exp.Anonymous) and not isinstance(node.parent, exp.Dot):
+    if own is None:
         _check_known(node, name, context)
-    if own is None and name in SEVERAL_ROWS:
-        raise context.error(f"{name}() yields several rows", node, "expand the column before it becomes a stream")
-    if own is None and name in JAVA:
-        raise context.error(f"{name}() can call anything", node, "register a function, as in engine.function(...)")
-    if own is not None and not isinstance(node, exp.Anonymous):
+    elif name.upper() in SparkParser.FUNCTIONS:
         hint = "register it under another name"
         raise context.error(f"the function {name!r} of the user has the name of a built-in one", node, hint)
-    if (own is None and (name in CHANCE or isinstance(node, CHANCE_NODES))) or (own and not own.deterministic):
-        hint = "an answer depends on the timestamps of the rows alone; read the time from a column"
-        raise context.error(f"{name}() is not deterministic", node, hint)
+    for names, what, hint in REFUSED:
+        chance = names is CHANCE and (name in CLOCK_WITHOUT_ARGUMENT and not node.expressions)
+        if own is None and (name in names or chance):
+            raise context.error(what.format(name), node, hint)
+    if own is not None and not own.deterministic:
+        raise context.error(f"{name}() is not deterministic", node, REFUSED[-1][2])
+    star = next((each for each in node.expressions if isinstance(each, exp.Star)), None)
+    if star is not None and name != "count":
+        raise context.error(f"{name}(*) is not supported", node, "list the columns")
 
 
 def _check_known(node: exp.Expr, name: str, context: Context) -> None:

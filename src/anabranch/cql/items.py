@@ -7,9 +7,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from anabranch.cql.functions import written_name
 from anabranch.cql.scopes import Scope
 from anabranch.errors import suggest
+
+SYNTAXES: dict[type[exp.Expr], str] = {
+    exp.If: "if",
+    exp.Extract: "extract",
+    exp.Overlay: "overlay",
+    exp.StrPosition: "position",
+    exp.Substring: "substring",
+    exp.Trim: "trim",
+}
+"""Names of columns that are calls with a syntax of their own."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +49,12 @@ def expand_items(select: exp.Select, scope: Scope) -> list[Item]:
     for node in select.expressions:
         star = node.this if isinstance(node, exp.Column) else node
         if isinstance(star, exp.Star):
-            _check_star(star, scope)
             items.extend(_all_columns(node, scope))
         elif isinstance(node, exp.Alias):
             items.append(Item(node.alias, node.this, node.alias))
         else:
             qualifier = node.table if isinstance(node, exp.Column) else ""
-            items.append(Item(_default_name(node, len(items), scope.context.source), node, None, qualifier))
+            items.append(Item(_default_name(node, len(items)), node, None, qualifier))
     return items
 
 
@@ -66,11 +74,6 @@ def output_names(items: Sequence[Item]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_star(star: exp.Star, scope: Scope) -> None:
-    if any(star.args.values()):
-        raise scope.context.error("* with Except or Replace is not supported", star, "list the columns")
-
-
 def _all_columns(node: exp.Expr, scope: Scope) -> Iterator[Item]:
     """The columns of one source, or of all; columns of Using come once."""
     alias = node.table if isinstance(node, exp.Column) else ""
@@ -88,15 +91,13 @@ def _all_columns(node: exp.Expr, scope: Scope) -> Iterator[Item]:
             seen.add(name.lower())
 
 
-def _default_name(node: exp.Expr, place: int, source: str) -> str:
+def _default_name(node: exp.Expr, place: int) -> str:
+    """The name of a column or function as it is written, else the place in the list."""
     inner = node.unnest()
-    while isinstance(inner, exp.Cast) and "start" not in inner.meta:
+    while isinstance(inner, exp.Cast | exp.Filter):
         inner = inner.this.unnest()
-    if isinstance(inner, exp.Column):
+    if isinstance(inner, exp.Column | exp.Anonymous):
         return inner.name
     if isinstance(inner, exp.Dot):
         return str(inner.expression.name)
-    if isinstance(inner, exp.Filter):
-        return _default_name(inner.this, place, source)
-    operator = isinstance(inner, exp.Connector | exp.Case | exp.Binary) and not isinstance(inner, exp.AggFunc)
-    return written_name(inner, source) if isinstance(inner, exp.Func) and not operator else f"_c{place}"
+    return SYNTAXES.get(type(inner), f"_c{place}")

@@ -15,6 +15,8 @@ from anabranch.model.continuous import Plan
 from anabranch.model.names import quoted
 
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
+VALUES = "join a query that computes the value for all rows, with Group By"
+TEXTS = "double quotes enclose a name; a text has single ones, as in '{}'"
 
 
 @dataclass
@@ -61,7 +63,7 @@ class Scope:
     sources: list[Source] = field(default_factory=list)
     merged: set[str] = field(default_factory=set)  # columns of Using: one name for the columns of two sources
     owners: dict[str, int] = field(default_factory=dict)
-    _equal: dict[str, str] = field(default_factory=dict)
+    closed: bool = False  # whether a query within, which is a value, cannot read these columns
 
     def add(self, source: Source, node: exp.Expr) -> int:
         """Take up one more source; its alias must be new."""
@@ -95,6 +97,8 @@ class Scope:
         found = self._find(parts, column)
         if found is None and self.outer is not None:
             found = self.outer._find(parts, column)
+            if found is not None and self.outer.closed:
+                raise self.context.error("a correlated scalar subquery is not supported", column, VALUES)
         if found is None:
             raise self._unknown(parts, column)
         scope, number, name, fields = found
@@ -105,10 +109,6 @@ class Scope:
         for each in fields:
             bound = exp.Dot(this=bound, expression=exp.Identifier(this=each, quoted=True))
         return bound
-
-    def equate(self, one: str, other: str) -> None:
-        """Note that two columns are equal in every row, so that either may stand for the name they share."""
-        self._equal[self._root(one)] = self._root(other)
 
     def inputs(self, bound: exp.Expr) -> set[int]:
         """Numbers of the sources that an expression reads."""
@@ -131,21 +131,10 @@ class Scope:
         holders = self.holders(parts[0])
         if not holders:
             return None
-        if len(holders) > 1 and not self._same(holders, parts[0]):
+        if len(holders) > 1 and parts[0].lower() not in self.merged:
             candidates = ", ".join(f"{self.sources[i].alias}.{parts[0]}" for i in holders)
             raise self.context.error(f"column {parts[0]!r} is ambiguous", column, f"write one of {candidates}")
         return self, holders[0], parts[0], parts[1:]
-
-    def _same(self, holders: Sequence[int], name: str) -> bool:
-        if name.lower() in self.merged:
-            return True
-        used = [self.sources[i].unique.get(name.lower()) for i in holders]
-        return len({self._root(each) if each else None for each in used}) == 1 and None not in used
-
-    def _root(self, name: str) -> str:
-        while name in self._equal and self._equal[name] != name:
-            name = self._equal[name]
-        return name
 
     def _unknown(self, parts: Sequence[str], column: exp.Column) -> Exception:
         shown = [each for each in self.sources if not each.hidden]
@@ -158,4 +147,7 @@ class Scope:
             hint = self._with_dots(parts) or suggest(parts[0], [each.alias for each in shown], "names in From")
             return self.context.error(f"{parts[0]!r} does not stand in From", column, hint)
         columns = list(dict.fromkeys(name for each in shown for name in each.names))
-        return self.context.error(f"unknown column {parts[0]!r}", column, suggest(parts[0], columns, "columns"))
+        start, _ = span(column)
+        quoted = start is not None and self.context.source[start] == '"'
+        hint = TEXTS.format(parts[0].replace("'", "\\'")) if quoted else suggest(parts[0], columns, "columns")
+        return self.context.error(f"unknown column {parts[0]!r}", column, hint)

@@ -20,34 +20,14 @@ from anabranch.cql.time_windows import expand_windows
 from anabranch.cql.values import lift_values
 from anabranch.model.continuous import Distinct, Plan, Project, Scalar
 
-PARTS = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "hint"}
-REASONS = {
-    "order": ("Order By is not supported", "a relation has no order; sort the answer where it is used"),
-    "limit": ("Limit is not supported", "a relation has no order; use a window, as in s1 [Rows 10]"),
-    "offset": ("Offset is not supported", "a relation has no order"),
-    "qualify": ("Qualify is not supported", "there are no functions with Over; use a window on the stream"),
-    "windows": ("named windows are not supported", "use a window on the stream, as in s1 [Rows 10]"),
-    "laterals": ("Lateral is not supported", "expand the column before it becomes a stream"),
-}
-
-
-def check_clauses(query: exp.Query, context: Context, allowed: set[str]) -> None:
-    """Refuse clauses that mean nothing for a relation that varies with time, and say why."""
-    for key, value in query.args.items():
-        if value and key not in allowed:
-            what, hint = REASONS.get(key, (f"{key.rstrip('_').replace('_', ' ').title()} is not supported", None))
-            raise context.error(what, value if isinstance(value, exp.Expr) else query, hint)
-
 
 def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_inner: BindInner) -> Relation:
     """The plan of a Select; `outer` is the scope of the query that has it as a condition."""
-    check_clauses(select, context, PARTS)
     scope = Scope(context, outer)
     conditions = bind_from(select, scope, lambda node, inside: bind_inner(node, inside, None))
     expand_windows(select, scope)
     conditions += _clause(select, "where")
     plain = [lift_values(each, scope, bind_inner) for each in conditions if not is_membership(each)]
-    _equate(plain, scope)
     tests = [bind_membership(each, scope, bind_inner) for each in conditions if is_membership(each)]
     local, correlated = _correlations([(each, bind_expression(each, scope, outer=True)) for each in plain], scope)
     items = [_lifted(each, scope, bind_inner) for each in expand_items(select, scope)]
@@ -67,7 +47,7 @@ def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_
     for name, (_, _, equality) in zip(inner, correlated, strict=True):
         context.note("member", name, equality)
     plan = _projected(plan, items, bound, inner, context)
-    plan = Distinct(plan) if _is_distinct(select, context) else plan
+    plan = Distinct(plan) if select.args.get("distinct") else plan
     pairs = zip((theirs for theirs, _, _ in correlated), inner, strict=True)
     return Relation(plan, output_names(items), tuple(pairs))
 
@@ -80,16 +60,6 @@ def _clause(select: exp.Select, key: str) -> list[exp.Expr]:
 
 def _lifted(item: Item, scope: Scope, bind_inner: BindInner) -> Item:
     return Item(item.name, lift_values(item.node, scope, bind_inner), item.alias, item.qualifier)
-
-
-def _equate(conditions: Sequence[exp.Expr], scope: Scope) -> None:
-    """Note which qualified columns are equal, so that their common name is no longer ambiguous."""
-    for each in conditions:
-        sides = (each.this.unnest(), each.expression.unnest()) if isinstance(each, exp.EQ) else ()
-        if sides and all(isinstance(side, exp.Column) and side.table for side in sides):
-            bound = [scope.resolve(side) for side in sides]
-            if all(isinstance(side, exp.Column) and side.name in scope.owners for side in bound):
-                scope.equate(bound[0].name, bound[1].name)
 
 
 def _correlations(
@@ -119,16 +89,8 @@ def _grouping(
     aggregated = any(is_aggregate(each) for expression in bound for each in expression.walk())
     if group is None and not having and not aggregated:
         return None, []
-    if group is not None:
-        _check_group(group, scope.context)
     keys = [bind_expression(_key(each, items, scope), scope) for each in (group.expressions if group else [])]
     return Grouping(scope.context, keys), [_having(each, items, scope) for each in having]
-
-
-def _check_group(group: exp.Group, context: Context) -> None:
-    several = any(isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets) for each in group.expressions)
-    if several or any(value for key, value in group.args.items() if key != "expressions"):
-        raise context.error("Group By takes columns and expressions only", group, "use Union All of several queries")
 
 
 def _key(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr:
@@ -154,6 +116,9 @@ def _having(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr:
             copy = replacement.copy()
         elif replacement is not None:
             each.replace(exp.paren(replacement.copy(), copy=False))
+    if copy.find(exp.Query) is not None:
+        hint = "group in a query of its own, and compare in the Where of the one that reads it"
+        raise scope.context.error("a query in Having is not supported", node, hint)
     return bind_expression(copy, scope, aggregates=True)
 
 
@@ -172,10 +137,3 @@ def _projected(
     if tuple(chosen) == plan.columns:
         return plan
     return Project(plan, tuple(chosen.items()))
-
-
-def _is_distinct(select: exp.Select, context: Context) -> bool:
-    distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        raise context.error("Distinct On is not supported", distinct, "use [Partition By ... Rows 1]")
-    return distinct is not None

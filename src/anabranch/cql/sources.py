@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 from anabranch.cql.context import Context
 from anabranch.cql.dialect import parse_query
 from anabranch.cql.expressions import conjuncts
+from anabranch.cql.grammar import check
 from anabranch.cql.growth import grows
 from anabranch.cql.problems import CQLError
 from anabranch.cql.relations import Relation
@@ -21,7 +22,6 @@ from anabranch.errors import suggest
 from anabranch.model.continuous import Plan, Scan, ToStream, Window, scans
 
 BindQuery: TypeAlias = Callable[[exp.Expr, Context], Relation]
-ITEM_PARTS = {"this", "alias", "joins"}
 
 
 def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[exp.Expr]:
@@ -30,28 +30,13 @@ def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[e
     if clause is None:
         raise scope.context.error("a query without From has no stream", select, "Select ... From a stream")
     conditions: list[exp.Expr] = []
-    for node, join in _items(clause.this, select.args.get("joins") or [], scope.context):
+    joins = select.args.get("joins") or []
+    for node, join in [(clause.this, None), *((each.this, each) for each in joins)]:
         number = scope.add(_source(node, scope.context, bind_query), node)
         if join is not None:
+            _check_join(join, scope.context)
             conditions += _conditions(join, number, scope)
     return conditions
-
-
-def _items(
-    node: exp.Expr, joins: list[exp.Join], context: Context, join: exp.Join | None = None
-) -> Iterator[tuple[exp.Expr, exp.Join | None]]:
-    """Every single item with the join that brings it in; parentheses around inner joins mean nothing."""
-    bracketed = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not node.alias
-    if bracketed and "window" not in node.meta:
-        inner = node.this.args.get("joins") or []
-        yield from _items(node.this, [], context, None if inner else join)
-        if inner and join is not None:
-            raise context.error("a join in parentheses is not supported here", node, "leave the parentheses out")
-    else:
-        yield node, join
-    for each in [*(node.args.get("joins") or []), *joins]:
-        _check_join(each, context)
-        yield from _items(each.this, [], context, each)
 
 
 def _check_join(join: exp.Join, context: Context) -> None:
@@ -82,8 +67,6 @@ def _conditions(join: exp.Join, number: int, scope: Scope) -> list[exp.Expr]:
 
 
 def _source(node: exp.Expr, context: Context, bind_query: BindQuery) -> Source:
-    if isinstance(node, exp.Table | exp.Subquery):
-        _check_item(node, context)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
         source = _source(_passed_down(node, context), context, bind_query)
     elif isinstance(node, exp.Subquery):
@@ -91,16 +74,8 @@ def _source(node: exp.Expr, context: Context, bind_query: BindQuery) -> Source:
     elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         source = _named(node, context, bind_query)
     else:
-        raise context.error("this cannot stand in From", node, "name a stream or a relation, or write a subquery")
+        raise context.error("a function in From is not supported", node, "name a stream or a relation")
     return _aliased(source, node, context)
-
-
-def _check_item(node: exp.Expr, context: Context) -> None:
-    for key, value in node.args.items():
-        if value and key == "db":
-            raise context.error("names of streams and relations have one part", node)
-        if value and key not in ITEM_PARTS:
-            raise context.error(f"{key.title()} is not supported in From", node)
 
 
 def _passed_down(node: exp.Subquery, context: Context) -> exp.Expr:
@@ -138,7 +113,9 @@ def _view(name: str, view: str | exp.Query, node: exp.Expr, context: Context, bi
     if name.lower() in context.expanding:
         raise context.error(f"the view {name!r} reads itself", node)
     query = parse_query(view) if isinstance(view, str) else view
-    return bind_query(query, context.in_view(name, query.meta.get("source", "")))
+    source = query.meta.get("source", "")
+    check(query, source)
+    return bind_query(query, context.in_view(name, source))
 
 
 def _stream(name: str, columns: tuple[str, ...], node: exp.Expr, context: Context) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -34,7 +35,7 @@ def _subqueries(node: exp.Expr) -> Iterator[exp.Subquery]:
 
 
 def _as_source(subquery: exp.Subquery, scope: Scope, bind_inner: BindInner) -> exp.Column:
-    relation = bind_inner(subquery, scope.context, None)
+    relation = bind_inner(subquery, scope.context, replace(scope, closed=True))
     if len(relation.output) != 1 or not _one_row(relation.plan):
         raise scope.context.error("this query is not a single value", subquery, HINT)
     name, plan = relation.output[0], relation.plan

@@ -10,11 +10,10 @@ from collections.abc import Collection
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
-from sqlglot._typing import E
 from sqlglot.parser import Parser
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.cql.function_parser import FunctionParser
 from anabranch.cql.problems import MISSING, PlacedParseError, at_token
 from anabranch.cql.windows import MOST, UNITS, WindowSpec, microseconds, unit_of, varies
 
@@ -24,7 +23,7 @@ ALL_ROWS = "for all rows leave the window out, or write [Rows Unbounded]"
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH)
 
 
-class WindowParser(SparkParser):
+class WindowParser(FunctionParser):
     """Parses queries; declarations are left to its subclass."""
 
     QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
@@ -37,11 +36,6 @@ class WindowParser(SparkParser):
         before = self._tokens[self._index - 1] if 0 < self._index <= self._tokens_size else None
         raise PlacedParseError(message, at, None if before is at else before, self._tokens[0] if self._tokens else None)
 
-    def expression(self, instance: E, token: Token | None = None, comments: list[str] | None = None) -> E:
-        """A finished node; functions without parentheses get a place too."""
-        bare = isinstance(instance, exp.Func) and not instance.args and token is None
-        return super().expression(instance, self._prev if bare else token, comments)
-
     def fail(self, what: str, token: Token | None = None, hint: str | None = None) -> NoReturn:
         """Stop with an error that no attempt at another reading may swallow."""
         raise at_token(what, self.sql, token or self._curr or None, self._prev, hint)
@@ -49,6 +43,9 @@ class WindowParser(SparkParser):
     def fail_here(self, what: str, hint: str) -> NoReturn:
         """Stop at a word that does not fit, or where the text ends."""
         self.fail(f"{what} {self._curr.text!r}" if self._curr else MISSING, hint=hint)
+
+    def _parse_pipe_syntax_query(self, query: exp.Query) -> NoReturn:
+        self.fail("|> is not supported", hint="write clauses in the order of SQL: Select ... From ... Where ...")
 
     def _parse_table_parts(
         self, schema: bool = False, is_db_reference: bool = False, wildcard: bool = False, fast: bool = False
