@@ -17,8 +17,10 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import duckdb
+import sqlglot
 from sqlglot import exp
 
+from anabranch.cql.functions import is_aggregate
 from cql.streams import Columns, Relation, Row, Stream
 
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
@@ -248,6 +250,8 @@ class Oracle:
                 elements = self._leaf(node, end)
                 node.replace(_in_place_of(node, _selection(elements, len(inputs))))
                 inputs.append((_window(node), elements))
+        for each in list(tree.find_all(exp.Anonymous))[::-1]:
+            each.replace(sqlglot.parse_one(each.sql(dialect="spark"), dialect="spark"))
         for each in list(tree.find_all(exp.ApproxQuantile)):
             each.replace(exp.func("quantile_disc", each.this, each.args["quantile"], dialect="duckdb"))
         slides = {slide for node in ast.unnest().walk() if (slide := _window(node).slide) is not None}
@@ -314,7 +318,9 @@ def _may_lose_rows(node: exp.Expr) -> bool:
         while isinstance(above, exp.And | exp.Or | exp.Paren):
             above = above.parent
         return not isinstance(above, exp.Where | exp.Join)
-    return isinstance(node, exp.AggFunc | exp.Group | exp.Having | exp.Except | exp.Window | exp.Limit)
+    return is_aggregate(node) or isinstance(
+        node, exp.AggFunc | exp.Group | exp.Having | exp.Except | exp.Window | exp.Limit
+    )
 
 
 def _leaves(query: exp.Expr) -> Iterator[exp.Expr]:

@@ -73,8 +73,8 @@ def test_what_is_selected_keeps_its_type() -> None:
     assert kinds == {int}
 
 
-COMPARED = "a bigint and a string do not compare"
-CAST = "cast one of them, as in Cast(k As Long) = j"
+COMPARED = "bigint and string have no common type"
+CAST = "cast one of them, as in Cast(k As String)"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_types_that_do_not_compare_are_shown_in_the_query(marked: str) -> None:
         (
             "Select x.k From wide x, cents y Where «x.k = y.k»",
             "a decimal(38, 0) and a decimal(20, 2) need 40 digits to be compared, and there are 38",
-            "cast one of them, as in Cast(k As Decimal(20, 2)) = j",
+            "cast one of them, as in Cast(k As Decimal(20, 2))",
         ),
         (
             "Select 1 From longs x, longs y, doubles z Where x.k = y.k And «x.k = z.k»",
@@ -139,7 +139,9 @@ def test_a_place_in_a_view_is_shown_in_the_text_of_the_view() -> None:
     each = case("Select k From v")
     streams = {stream.name: tuple(name for name, _ in stream.columns) for stream in each.streams}
     view = "Select x.k\nFrom longs x, words y Where x.k = y.k"
-    with pytest.raises(CQLError, match=r"do not compare at line 2, column 29\n  From longs x, words y Where x.k = y.k"):
+    with pytest.raises(
+        CQLError, match=r"have no common type at line 2, column 29\n  From longs x, words y Where x.k = y.k"
+    ):
         LocalEngine(each, bind("Select k From v", Catalog(streams, views={"v": view}), "q")).answer()
 
 

@@ -16,6 +16,7 @@ from sqlglot import exp
 from anabranch.cql.context import Context
 from anabranch.cql.expressions import column, read, scalar
 from anabranch.cql.functions import AGGREGATES, is_aggregate
+from anabranch.cql.problems import span
 from anabranch.model.continuous import Aggregate, Aggregation, Plan, Project, Scalar
 
 
@@ -45,9 +46,9 @@ class Grouping:
         """An expression above the aggregation; `alias` names an aggregate that is the whole expression."""
         for key, name in zip(self.keys, self._key_names, strict=True):
             if bound.unnest() == key.unnest():
-                return column(name)
+                return _in_place_of(bound, column(name))
         if isinstance(bound, exp.Filter) or is_aggregate(bound):
-            return column(self._aggregation(bound, alias))
+            return _in_place_of(bound, column(self._aggregation(bound, alias)))
         if isinstance(bound, exp.Column):
             shown = bound.meta.get("shown", bound.name)
             hint = f"add {shown} to Group By, or aggregate it, as in Max({shown})"
@@ -125,6 +126,13 @@ class Grouping:
         if isinstance(node, exp.Literal) and not node.is_string and 0 <= float(node.name) <= 1:
             return float(node.name)
         raise self.context.error("a quantile needs one number from 0 to 1", inner, "as in approx_percentile(a, 0.9)")
+
+
+def _in_place_of(bound: exp.Expr, column: exp.Column) -> exp.Column:
+    """A column that stands where an expression stood."""
+    start, end = span(bound)
+    column.meta.update({} if start is None else {"start": start, "end": end})
+    return column
 
 
 def _only_if(value: exp.Expr, condition: exp.Expr) -> exp.Expr:

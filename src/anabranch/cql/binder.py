@@ -84,7 +84,7 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
     if not isinstance(plan, ToStream) and grows(plan):
         plan = ToStream(plan, "istream")
     _check_names(tree, relation.output, plan, context)
-    return BoundQuery(name, pruned(plan), relation.output, written(query), context.places)
+    return BoundQuery(name, pruned(plan), relation.output, written(query), context.places, context.expressions)
 
 
 def _check_names(tree: exp.Query, output: Sequence[str], plan: Plan, context: Context) -> None:

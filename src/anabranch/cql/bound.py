@@ -12,6 +12,7 @@ from anabranch.model.continuous import Query
 from anabranch.planning.types import Role
 
 NUMBER = re.compile(r"_\d+$")
+UNIQUE = re.compile(r"""[`"]?\b(\w+?)_\d+\b[`"]?""")
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,47 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Meeting:
+    """Values that need a common type.
+
+    Parameters
+    ----------
+    place
+        Where they meet.
+    values
+        As texts, and whether each is a text in quotes.
+    computes
+        Whether they are added, subtracted and the like: a date and a number can be.
+    """
+
+    place: Place | None
+    values: tuple[tuple[str, bool], ...]
+    computes: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """An expression of a query: where it stands, the values that meet in it, and whether it is a condition."""
+
+    place: Place | None
+    meetings: tuple[Meeting, ...] = ()
+    condition: bool = False
+
+
+@dataclass(frozen=True)
 class BoundQuery(Query):
-    """A query with the places of what may turn out to be of a wrong type, by role and unique name."""
+    """A query with the places of what may turn out to be of a wrong type.
+
+    Parameters
+    ----------
+    places
+        By role and unique name.
+    expressions
+        By their text in the plan.
+    """
 
     places: Mapping[tuple[Role, str], Place] = field(default_factory=dict, compare=False, repr=False)
+    expressions: Mapping[str, Written] = field(default_factory=dict, compare=False, repr=False)
 
     def placed(self, error: QueryError, role: Role, columns: Sequence[str]) -> QueryError:
         """The error with the last place that is known of the columns, else with their names."""
@@ -35,5 +73,20 @@ class BoundQuery(Query):
         if not known:
             names = " and ".join(NUMBER.sub("", name) for name in columns)
             return CQLError(f"{names}: {error.what}", hint=error.hint)
-        at = known[-1]
-        return CQLError(error.what, source=at.source, start=at.start, end=at.end, hint=error.hint)
+        return at_place(error, known[-1])
+
+
+def at_place(error: QueryError, place: Place | None) -> CQLError:
+    """The error with a place, if one is known."""
+    if place is None:
+        return CQLError(error.what, hint=error.hint)
+    return CQLError(error.what, source=place.source, start=place.start, end=place.end, hint=error.hint)
+
+
+def shown(text: str) -> str:
+    """A text of ours as its user knows it, without the numbers that make the names of columns unique.
+
+    >>> shown('upper("s_1") needs a string, and `k_12` is none')
+    'upper(s) needs a string, and k is none'
+    """
+    return UNIQUE.sub(r"\1", text)

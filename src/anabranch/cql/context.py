@@ -8,7 +8,7 @@ from itertools import count
 
 from sqlglot import exp
 
-from anabranch.cql.bound import Place
+from anabranch.cql.bound import Place, Written
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.problems import CQLError, problem, span
 from anabranch.planning.types import Role
@@ -57,6 +57,8 @@ class Context:
         Views that are being expanded, to notice one that reads itself.
     places
         Where columns stand whose types may be wrong, by role and unique name; shared by all parts of one query.
+    expressions
+        What is known of expressions, by their text in the plan; shared by all parts of one query.
     """
 
     catalog: Catalog
@@ -65,12 +67,18 @@ class Context:
     common: Mapping[str, Named] = field(default_factory=dict)
     expanding: tuple[str, ...] = ()
     places: dict[tuple[Role, str], Place] = field(default_factory=dict)
+    expressions: dict[str, Written] = field(default_factory=dict)
 
     def note(self, role: Role, name: str, node: exp.Expr) -> None:
         """Remember the place of a column in some role, as far as the node has one."""
+        place = self.place(node)
+        if place is not None:
+            self.places[role, name] = place
+
+    def place(self, node: exp.Expr) -> Place | None:
+        """Where a node stands, as far as it is known."""
         start, end = span(node)
-        if start is not None and end is not None:
-            self.places[role, name] = Place(self.source, start, end)
+        return None if start is None or end is None else Place(self.source, start, end)
 
     def error(self, what: str, node: exp.Expr | None, hint: str | None = None) -> CQLError:
         """An error that shows a node's place."""

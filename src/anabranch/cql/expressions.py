@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from anabranch.cql.bound import Meeting, Written
 from anabranch.cql.context import Context
 from anabranch.cql.functions import check_function, is_aggregate
+from anabranch.cql.meetings import ARITHMETIC, meetings
 from anabranch.cql.scopes import Scope
 from anabranch.model.continuous import Plan, Project, Scalar
 
@@ -54,14 +56,32 @@ def bind_expression(node: exp.Expr, scope: Scope, *, aggregates: bool = False, o
     return bound
 
 
-def scalar(bound: exp.Expr, context: Context) -> Scalar:
+def scalar(bound: exp.Expr, context: Context, *, condition: bool = False) -> Scalar:
     """A bound expression as text, with the columns and the user functions that it reads."""
     nodes = list(bound.walk(bfs=False))
     columns = dict.fromkeys(each.name for each in nodes if isinstance(each, exp.Column))
     called = [context.catalog.function(each.name) for each in nodes if isinstance(each, exp.Anonymous)]
     functions = dict.fromkeys(each.name for each in called if each)
-    text = bound.sql(dialect="spark", comments=False, normalize_functions=False)
+    text = _text(bound)
+    if condition or not isinstance(bound, exp.Column | exp.Literal):
+        met = [
+            Meeting(
+                context.place(node),
+                tuple((_text(each), _is_text(each)) for each in values),
+                computes=isinstance(node, ARITHMETIC),
+            )
+            for node, values in reversed(list(meetings(bound)))  # inner ones first
+        ]
+        context.expressions[text] = Written(context.place(bound), tuple(met), condition)
     return Scalar(text, tuple(columns), tuple(functions))
+
+
+def _text(bound: exp.Expr) -> str:
+    return bound.sql(dialect="spark", comments=False, normalize_functions=False)
+
+
+def _is_text(bound: exp.Expr) -> bool:
+    return isinstance(bound.unnest(), exp.Literal) and bool(bound.unnest().is_string)
 
 
 def column(name: str) -> exp.Column:

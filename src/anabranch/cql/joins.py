@@ -52,7 +52,7 @@ def filtered(plan: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
     if not conditions:
         return plan
     closed = [exp.paren(each) if isinstance(each, exp.Connector) else each for each in conditions]
-    return Filter(plan, tuple(scalar(each, scope.context) for each in closed))
+    return Filter(plan, tuple(scalar(each, scope.context, condition=True) for each in closed))
 
 
 def _sides(condition: exp.Expr, scope: Scope) -> tuple[Term, Term] | None:

@@ -42,6 +42,7 @@ from anabranch.engine.warm_up import warm_up
 from anabranch.errors import QueriesFailed, QueryError, suggest
 from anabranch.model.continuous import Query, scans
 from anabranch.spark.attempts import attempt
+from anabranch.spark.expression_types import said
 from anabranch.spark.filter import Filter
 from anabranch.spark.summaries import stream_of
 
@@ -183,8 +184,9 @@ class Engine:
             with attempt():
                 self._answers.expect(name, self._answering.compile(handle, summing=summing))
         except AnalysisException as error:
-            first = str(error).splitlines()[0]
-            raise QueryError(f"query {name!r} cannot be: {first}", hint="check its functions and types") from None
+            raise QueryError(
+                f"query {name!r} is invalid: {said(error)}", hint="check its functions and types"
+            ) from None
         with self._loop.between_ticks(), self._intake.standing_still():
             if summing and not self._may_sum(bound):  # its first rows came meanwhile
                 self._answering.compile(handle, summing=False)

@@ -15,7 +15,7 @@ Role: TypeAlias = Literal["key", "member", "item", "aggregate"]
 """What a column is where its type is wrong: a key of a join, of In or Exists, an item of Select, an aggregate."""
 
 MOST_DIGITS = 38
-CAST = "cast one of them, as in Cast(k As Long) = j"
+CAST = "cast one of them, as in Cast(k As String)"
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as decimals, in Spark
 _SQL = {
@@ -99,7 +99,7 @@ def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
         pa.types.is_timestamp(each) for each in (first, second)
     ):
         return pa.timestamp("us", "UTC")
-    raise TypeProblem(f"a {sql_name(first)} and a {sql_name(second)} do not compare", hint=CAST)
+    raise TypeProblem(f"{sql_name(first)} and {sql_name(second)} have no common type", hint=CAST)
 
 
 def common_key_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
@@ -122,7 +122,7 @@ def _common_decimal(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     digits = max(whole, other_whole) + max(scale, other_scale)
     if digits > MOST_DIGITS:
         what = f"a {sql_name(first)} and a {sql_name(second)} need {digits} digits to be compared"
-        raise TypeProblem(f"{what}, and there are {MOST_DIGITS}", hint=CAST.replace("Long", "Decimal(20, 2)"))
+        raise TypeProblem(f"{what}, and there are {MOST_DIGITS}", hint=CAST.replace("String", "Decimal(20, 2)"))
     return pa.decimal128(digits, max(scale, other_scale))
 
 

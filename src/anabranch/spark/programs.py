@@ -19,6 +19,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.cells.exact_sums import BITS, MASK
 from anabranch.cells.segments import INPUT
+from anabranch.cql.bound import shown
+from anabranch.errors import QueryError
 from anabranch.model.build import native
 from anabranch.model.continuous import Query, Scalar, Scan
 from anabranch.model.names import quoted
@@ -26,6 +28,7 @@ from anabranch.planning.reading import read
 from anabranch.planning.stages import Items, Stage
 from anabranch.spark.catalyst import inspect
 from anabranch.spark.cell_task import INSTANT, MARKER
+from anabranch.spark.expression_types import check_types
 from anabranch.spark.grid import CELL, ONE_CELL, Grid, code, listed
 from anabranch.spark.schemas import arrow_schema, empty_frame
 from anabranch.spark.summaries import BATCH, NEWEST, OLDEST, summary_name
@@ -169,9 +172,11 @@ class Compiler:
         self._held: dict[str, int] = {}
         self._reads: dict[str, set[str]] = {}
         self._schemas: dict[str, pa.Schema] = {}
+        self._query: Query | None = None
 
     def compile(self, query: Query) -> Program:
         """The program of a query."""
+        self._query = query
         try:
             answer = read(query, self)
         except BaseException:
@@ -220,6 +225,7 @@ class Compiler:
 
     def filter(self, flow: Sql, conditions: Sequence[Scalar]) -> Sql:
         """Rows for which all conditions are true."""
+        self._check_types(flow, conditions)
         if any(condition.functions for condition in conditions) or self._gains_by_order(flow, conditions):
             view = self._view("filter")
             self._steps.append(FilterStep(view, flow.text, tuple(conditions)))
@@ -230,6 +236,7 @@ class Compiler:
 
     def project(self, flow: Sql, items: Items) -> Sql:
         """Exactly these columns."""
+        self._check_types(flow, [scalar for _, scalar in items])
         chosen = listed({name: scalar.sql for name, scalar in items})
         return Sql(f"SELECT {chosen} FROM ({flow.text})", tuple(name for name, _ in items))
 
@@ -284,6 +291,7 @@ class Compiler:
         parts = []
         for number, (flow, feed) in enumerate(zip(flows, stage.feeds, strict=True)):
             schema = self.schema(flow)
+            _refuse_maps(schema, [name for _, of in feed.codes for name in of])
             own = {name: quoted(name) for name in flow.columns}
             own |= {name: code(of, schema) for name, of in feed.codes}
             parts.append(_sent(cells.cell(feed, schema), number, own, every, flow.text))
@@ -306,6 +314,10 @@ class Compiler:
         rows = select(self._session, flow.text)
         judged = [inspect(rows, native(F.expr(each.sql))) for each in conditions]
         return not all(each.trivial for each in judged)
+
+    def _check_types(self, flow: Sql, scalars: Sequence[Scalar]) -> None:
+        if self._query is not None:
+            check_types(self._session, self._query, scalars, flow.text.replace(f":{BEGINS}", "true"))
 
     def _schema(self, text: str) -> pa.Schema:
         if text not in self._schemas:
@@ -346,6 +358,18 @@ def unbind(session: SparkSession, views: Iterable[str]) -> None:
     catalog = session._jsparkSession.sessionState().catalog()  # the public one unpersists what a view stands for
     for view in views:
         catalog.dropGlobalTempView(_bare(view))
+
+
+def _refuse_maps(schema: pa.Schema, names: Sequence[str]) -> None:
+    for name in names:
+        if _has_map(schema.field(name).type):
+            hint = "take values out of it, as in m['x'], or make a text of it, as in to_json(m)"
+            raise QueryError(f"column {shown(name)!r} is a map, and maps do not compare", hint=hint)
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    parts = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return bool(pa.types.is_map(kind)) or any(map(_has_map, parts))
 
 
 def _bare(view: str) -> str:
