@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,9 @@ CATALOG = Catalog(
     views={"loop": "Select k From loop", "broken": "Select\n  kk\nFrom s1"},
     functions={"luck": FunctionInfo("luck", deterministic=False), "upper": FunctionInfo("upper")},
 )
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cql.md"
 
 
 def error(text: str) -> CQLError:
@@ -303,7 +308,7 @@ def test_a_wrong_aggregation_is_refused(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Select k From s1 Where k In (Select k From s2) Or a = 1", "a query cannot stand here"),
+        ("Select k From s1 Where k In (Select k From s2) Or a = 1", "In or Exists with a query is not supported here"),
         ("Select k From s1 Where k In (Select k, b From s2)", "In compares 1 values with 2 columns"),
         ("Select k From s1 Where (k, a) Not In (Select k, b From s2)", "use Not Exists"),
         ("Select k From s1 Where k In (Select Istream(k) From s2)", "this is a stream"),
@@ -316,3 +321,27 @@ def test_a_wrong_aggregation_is_refused(text: str, words: str) -> None:
 )
 def test_a_wrong_inner_query_is_refused(text: str, words: str) -> None:
     assert words in str(error(text))
+
+
+def test_what_the_page_lists_is_refused_by_that_name() -> None:
+    section = PAGE.read_text().split("## What is not supported")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| `(Select .+?|With .+?)` \| (.+?) \|$", section, re.MULTILINE)
+    assert len(rows) == section.count("\n| ") - 1 > 40, "every row but the first has a query"
+    catalog = Catalog({"s1": ("k", "a"), "s2": ("k", "b"), "s3": ("k", "c")})
+    for name, text, _ in rows:
+        with pytest.raises(CQLError) as caught:
+            bind(text, catalog, "q")
+        what = str(caught.value).split("\n")[0]
+        assert name.lower() in what.lower(), (name, what)
+        assert re.search(r" at line 1, column \d+$", what), what
+        assert "\n  hint: " in str(caught.value), what
+
+
+def test_double_quotes_enclose_names() -> None:
+    assert bind('Select "K" As "a b" From "s1" Where "a" = \'x\'', CATALOG, "q").output == ("a b",)
+    assert str(error('Select k From s1 Where a = "x"')) == (
+        "unknown column 'x' at line 1, column 28\n"
+        '  Select k From s1 Where a = "x"\n'
+        "                             ^^^\n"
+        "  hint: double quotes enclose a name; a text has single ones, as in 'x'"
+    )

@@ -13,6 +13,8 @@ from anabranch.cql.meetings import ARITHMETIC, meetings
 from anabranch.cql.scopes import Scope
 from anabranch.model.continuous import Plan, Project, Scalar
 
+QUERIES = "In and Exists stand in Where or On, connected by And; a value is an aggregate of a query of its own"
+
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
     """The parts of a condition that And connects."""
@@ -115,8 +117,8 @@ def computed(
 def _check(node: exp.Expr, context: Context, aggregates: bool) -> None:
     for each in node.walk():
         if isinstance(each, exp.Query | exp.Exists) or (isinstance(each, exp.In) and each.args.get("query")):
-            hint = "In and Exists stand in Where, connected by And; a value must be an aggregate of an own query"
-            raise context.error("a query cannot stand here", each, hint)
+            what = "a query" if isinstance(each, exp.Query) else "In or Exists with a query"
+            raise context.error(f"{what} is not supported here", each, QUERIES)
         if isinstance(each, exp.Filter) and not is_aggregate(each.this):
             raise context.error("Filter stands behind an aggregate", each, "use Case When ... Then ... End")
         if is_aggregate(each) and not aggregates:
