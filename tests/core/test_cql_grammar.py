@@ -53,7 +53,9 @@ def test_what_is_understood_is_bound_and_nothing_else_is_listed() -> None:
         bind(text, CATALOG, "q")
         for node in parse_query(text).walk():
             found[type(node)] |= {key for key, value in node.args.items() if value}
-    unread = {exp.Join: {"method", "side"}}  # words of joins that are refused by their own names
+    unread: dict[type[exp.Expr], set[str]] = {
+        exp.Join: {"method", "side"}
+    }  # words of joins that are refused by their own names
     assert dict(found) == {kind: set(parts) - unread.get(kind, set()) for kind, parts in UNDERSTOOD.items()}
 
 

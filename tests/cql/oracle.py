@@ -250,8 +250,8 @@ class Oracle:
                 elements = self._leaf(node, end)
                 node.replace(_in_place_of(node, _selection(elements, len(inputs))))
                 inputs.append((_window(node), elements))
-        for each in list(tree.find_all(exp.Anonymous))[::-1]:
-            each.replace(sqlglot.parse_one(each.sql(dialect="spark"), dialect="spark"))
+        for call in list(tree.find_all(exp.Anonymous))[::-1]:
+            call.replace(sqlglot.parse_one(call.sql(dialect="spark"), dialect="spark"))
         for each in list(tree.find_all(exp.ApproxQuantile)):
             each.replace(exp.func("quantile_disc", each.this, each.args["quantile"], dialect="duckdb"))
         slides = {slide for node in ast.unnest().walk() if (slide := _window(node).slide) is not None}

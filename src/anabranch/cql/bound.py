@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from anabranch.cql.problems import CQLError
 from anabranch.errors import QueryError
-from anabranch.model.continuous import Query
+from anabranch.model.continuous import Query, walk
 from anabranch.planning.types import Role
 
 NUMBER = re.compile(r"_\d+$")
-UNIQUE = re.compile(r"""[`"]?\b(\w+?)_\d+\b[`"]?""")
+UNIQUE = re.compile(r"""[`"]?\b(\w+_\d+)\b[`"]?""")
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,13 @@ def at_place(error: QueryError, place: Place | None) -> CQLError:
     return CQLError(error.what, source=place.source, start=place.start, end=place.end, hint=error.hint)
 
 
-def shown(text: str) -> str:
-    """A text of ours as its user knows it, without the numbers that make the names of columns unique.
+def shown(text: str, query: Query) -> str:
+    """A text about a query's plan as its user knows it: without the numbers that make the names of columns unique.
 
-    >>> shown('upper("s_1") needs a string, and `k_12` is none')
-    'upper(s) needs a string, and k is none'
+    >>> from anabranch.cql import Catalog, bind
+    >>> query = bind("Select s_1, k From a Where k > 3", Catalog(streams={"a": ("s_1", "k")}), "q")
+    >>> shown('upper("s_1_2") needs `k_1`, as f_1 does', query)
+    'upper(s_1) needs k, as f_1 does'
     """
-    return UNIQUE.sub(r"\1", text)
+    names = {name for node in walk(query.plan) for name in node.columns}
+    return UNIQUE.sub(lambda found: NUMBER.sub("", found[1]) if found[1] in names else found[0], text)

@@ -32,8 +32,8 @@ class CQL(Spark):
         """
 
         COMMANDS: ClassVar[set[TokenType]] = set()
-        QUOTES: ClassVar[list[str]] = ["'"]
-        IDENTIFIERS: ClassVar[list[str]] = ["`", '"']
+        QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'"]
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
 
     Parser = StatementParser
 

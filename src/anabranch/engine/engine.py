@@ -185,7 +185,7 @@ class Engine:
                 self._answers.expect(name, self._answering.compile(handle, summing=summing))
         except AnalysisException as error:
             raise QueryError(
-                f"query {name!r} is invalid: {said(error)}", hint="check its functions and types"
+                f"query {name!r} is invalid: {said(error, bound)}", hint="check its functions and types"
             ) from None
         with self._loop.between_ticks(), self._intake.standing_still():
             if summing and not self._may_sum(bound):  # its first rows came meanwhile

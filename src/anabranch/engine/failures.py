@@ -9,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
 from anabranch import errors
+from anabranch.spark.arrow import ASIDE
 
 SPARKS = (Py4JJavaError, PySparkException)
 _RAISED = re.compile(r"^anabranch\.errors\.(\w+): (.*?)(?:\n  hint: ([^\n]*))?\s*$", re.MULTILINE)
@@ -28,6 +29,8 @@ def plain(error: BaseException) -> BaseException:
 
     >>> plain(ValueError("Traceback:\\n ...\\nanabranch.errors.DataError: too large\\n  hint: cast it\\n"))
     DataError('too large\\n  hint: cast it')
+    >>> plain(ValueError(f"\\nanabranch.errors.DataError: it failed\\n  hint: guard it{ASIDE}"))
+    DataError('it failed\\n  hint: guard it')
     """
     made: BaseException
     found = _RAISED.findall(str(error)) if not isinstance(error, errors.AnabranchError) else []
@@ -35,7 +38,7 @@ def plain(error: BaseException) -> BaseException:
         name, what, hint = found[-1]
         kind = getattr(errors, name, errors.InternalError)
         made = kind.__new__(kind)
-        errors.AnabranchError.__init__(made, what, hint=hint or None)  # type: ignore[arg-type]
+        errors.AnabranchError.__init__(made, what, hint=hint.removesuffix(ASIDE) or None)  # type: ignore[arg-type]
     elif isinstance(error, SPARKS):
         made = errors.DataError(_of_a_function(error) or brief(error), hint=HINT)
     else:

@@ -50,6 +50,9 @@ REMEMBERED_FILTERS = 64
 ROUTING = ("auto", "content", "mesh")
 
 _learned: OrderedDict[str, RoutedPipeline] = OrderedDict()
+GUARD = "make it return None on such rows, or guard it"
+ASIDE = '; or set them aside with on_error="quarantine"'
+"""The end of a hint, for filters; conditions of continuous queries have no such option."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +256,7 @@ class FilterTask:
         return DataError(
             f"predicate {self.evaluators[failure.filter].name!r} failed on a row that no other predicate rejects"
             f"{silent}: {failure.message}",
-            hint='make it return None on such rows, guard it, or set them aside with on_error="quarantine"',
+            hint=GUARD + ASIDE,
         )
 
 

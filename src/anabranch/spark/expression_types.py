@@ -36,7 +36,7 @@ def check_types(session: SparkSession, query: Query, scalars: Sequence[Scalar], 
     types = _types(session, [*known, *values], rows)
     if types is None:
         for sql, found in known.items():
-            _explain(session, sql, found, rows)
+            _explain(session, query, sql, found, rows)
         return
     for sql, each in known.items():
         for met in each.meetings:
@@ -46,10 +46,10 @@ def check_types(session: SparkSession, query: Query, scalars: Sequence[Scalar], 
             raise at_place(QueryError(what, hint="compare it, as in a > 0"), each.place)
 
 
-def said(error: AnalysisException) -> str:
+def said(error: AnalysisException, query: Query) -> str:
     """What Spark says about a query, in the user's names and without the places in texts that the user never saw."""
     line = next((each for each in str(error).splitlines() if each.strip()), "")
-    return shown(_UNRESOLVED.sub("", _PLACE.sub("", _CONDITION.sub("", line)))).rstrip(" .")
+    return shown(_UNRESOLVED.sub("", _PLACE.sub("", _CONDITION.sub("", line))), query).rstrip(" .")
 
 
 def _types(session: SparkSession, texts: Sequence[str], rows: str) -> dict[str, T.DataType] | None:
@@ -64,12 +64,12 @@ def _types(session: SparkSession, texts: Sequence[str], rows: str) -> dict[str, 
     return dict(zip(names, (each.dataType for each in schema), strict=True))
 
 
-def _explain(session: SparkSession, sql: str, found: Written, rows: str) -> None:
+def _explain(session: SparkSession, query: Query, sql: str, found: Written, rows: str) -> None:
     try:
         with attempt():
             session.sql(f"SELECT {sql} FROM ({rows})")
     except AnalysisException as error:
-        raise at_place(QueryError(said(error), hint=TYPES), found.place) from None
+        raise at_place(QueryError(said(error, query), hint=TYPES), found.place) from None
 
 
 def _check_meeting(session: SparkSession, met: Meeting, types: Sequence[T.DataType]) -> None:
@@ -79,12 +79,12 @@ def _check_meeting(session: SparkSession, met: Meeting, types: Sequence[T.DataTy
         if not numbers and not fit(typed[0], kind):
             what = f"{typed[0].simpleString()} and {kind.simpleString()} have no common type"
             raise at_place(QueryError(what, hint=CAST), met.place)
+    other = next((each for each in typed if _kind(each) not in (None, "text")), None)
+    if other is None or (met.computes and _kind(other) == "time"):
+        return
     for text in (value for value, is_text in met.values if is_text):
-        kind = next((each for each in typed if _kind(each) not in (None, "text")), None)
-        if kind is None or (met.computes and _kind(kind) == "time"):
-            continue
-        if not _reads_as(session, text, kind):
-            what = f"{text} cannot be read as {kind.simpleString()}"
+        if not _reads_as(session, text, other):
+            what = f"{text} cannot be read as {other.simpleString()}"
             raise at_place(QueryError(what, hint="write a value of that type, or cast the other side"), met.place)
 
 

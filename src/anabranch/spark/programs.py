@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from anabranch.cells.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.cells.exact_sums import BITS, MASK
 from anabranch.cells.segments import INPUT
-from anabranch.cql.bound import shown
+from anabranch.cql.bound import NUMBER
 from anabranch.errors import QueryError
 from anabranch.model.build import native
 from anabranch.model.continuous import Query, Scalar, Scan
@@ -364,7 +364,7 @@ def _refuse_maps(schema: pa.Schema, names: Sequence[str]) -> None:
     for name in names:
         if _has_map(schema.field(name).type):
             hint = "take values out of it, as in m['x'], or make a text of it, as in to_json(m)"
-            raise QueryError(f"column {shown(name)!r} is a map, and maps do not compare", hint=hint)
+            raise QueryError(f"column {NUMBER.sub('', name)!r} is a map, and maps do not compare", hint=hint)
 
 
 def _has_map(kind: pa.DataType) -> bool:
