@@ -127,6 +127,26 @@ def test_an_unknown_function_is_shown_and_one_is_suggested() -> None:
         assert str(caught.value) == message
 
 
+def test_spark_is_asked_for_its_functions_once_at_most() -> None:
+    asked = []
+
+    def builtins() -> list[str]:
+        asked.append(1)
+        return ["upper", "lower"]
+
+    catalog = Catalog(CATALOG.streams, builtins=builtins)
+    bind("Select Count(*), Max(a) From s1", catalog, "q")
+    assert not asked
+    bind("Select upper(k), lower(a), upper(a) From s1", catalog, "q")
+    assert asked == [1]
+
+
+def test_a_function_of_the_user_is_not_taken_for_an_aggregate() -> None:
+    catalog = Catalog(CATALOG.streams, functions={"measure": FunctionInfo("measure")})
+    with pytest.raises(CQLError, match="the function 'measure' of the user has the name of a built-in one"):
+        bind("Select measure(a) From s1", catalog, "q")
+
+
 def test_without_a_list_of_functions_any_name_may_be_one_of_sparks() -> None:
     assert bind("Select frobnicate(a) From s1", CATALOG, "q").output == ("frobnicate",)
 

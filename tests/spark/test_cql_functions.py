@@ -117,6 +117,6 @@ def test_scalars_are_passed_on_to_spark_as_they_are(functions: list[Known], spar
 
 def answer(spark: SparkSession, text: str) -> str:
     try:
-        return str(spark.sql(text).collect())
+        return str([tuple(row) for row in spark.sql(text).collect()])
     except Exception as error:
         return type(error).__name__

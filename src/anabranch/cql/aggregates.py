@@ -113,7 +113,7 @@ class Grouping:
         distinct = inner.name == "approx_count_distinct"
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
-        most = {"quantile": 3, "approx_count_distinct": 2}.get(function if function == "quantile" else inner.name, 1)
+        most = 3 if function == "quantile" else 2 if inner.name == "approx_count_distinct" else 1
         if not 1 <= len(arguments) <= most:
             hint = "combine columns, as in concat(a, b)"
             raise self.context.error(f"{inner.name} takes one argument here", inner, hint)

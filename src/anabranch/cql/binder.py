@@ -29,6 +29,8 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 
 from sqlglot import exp
 
@@ -74,6 +76,8 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
         If a name is unknown or ambiguous, or the query asks for what cannot be; it shows the place.
     """
     tree = parse_query(query) if isinstance(query, str) else query
+    if catalog.builtins is not None:
+        catalog = replace(catalog, builtins=cache(catalog.builtins))  # asking Spark takes a while
     context = Context(catalog, Names(), tree.meta.get("source", ""))
     check(tree, context.source)
     relation = _bind(tree, context, None)

@@ -119,8 +119,8 @@ def _check(node: exp.Expr, context: Context, aggregates: bool) -> None:
         if isinstance(each, exp.Query | exp.Exists) or (isinstance(each, exp.In) and each.args.get("query")):
             what = "a query" if isinstance(each, exp.Query) else "In or Exists with a query"
             raise context.error(f"{what} is not supported here", each, QUERIES)
+        check_function(each, context)
         if isinstance(each, exp.Filter) and not is_aggregate(each.this):
             raise context.error("Filter stands behind an aggregate", each, "use Case When ... Then ... End")
         if is_aggregate(each) and not aggregates:
             raise context.error("an aggregate cannot stand here", each, "use Having for conditions on aggregates")
-        check_function(each, context)

@@ -88,7 +88,7 @@ def check_function(node: exp.Expr, context: Context) -> None:
     own = context.catalog.function(name)
     if own is None:
         _check_known(node, name, context)
-    elif name.upper() in SparkParser.FUNCTIONS:
+    elif name.upper() in SparkParser.FUNCTIONS or is_aggregate(node) or any(name in each for each, _, _ in REFUSED):
         hint = "register it under another name"
         raise context.error(f"the function {name!r} of the user has the name of a built-in one", node, hint)
     for names, what, hint in REFUSED:
@@ -105,8 +105,10 @@ def check_function(node: exp.Expr, context: Context) -> None:
 def _check_known(node: exp.Expr, name: str, context: Context) -> None:
     """Refuse a name that is none of the user's functions, nor of Spark's as far as these are known."""
     catalog = context.catalog
-    known = None if catalog.builtins is None else [each.lower() for each in catalog.builtins()]
-    if known is not None and name not in known:
+    if catalog.builtins is None or name in AGGREGATES:
+        return
+    known = [each.lower() for each in catalog.builtins()]
+    if name not in known:
         close = get_close_matches(name, [*known, *catalog.functions], n=MOST_SUGGESTED, cutoff=CLOSE)
         similar = suggest(name, close, "functions of a similar name") if close else None
         raise context.error(f"unknown function {name!r}", node, similar or "register it, as in engine.function(...)")

@@ -204,7 +204,7 @@ def check(tree: exp.Expr, source: str) -> None:
     """
     for node in tree.walk():
         parts = UNDERSTOOD.get(type(node))
-        misplaced = isinstance(node.parent, PARENTS.get(type(node), exp.Expr)) is False and node is not tree
+        misplaced = node is not tree and not isinstance(node.parent, PARENTS.get(type(node), exp.Expr))
         if parts is None or misplaced:
             raise _refusal(type(node).__name__, node, node, source)
         for key, value in node.args.items():
