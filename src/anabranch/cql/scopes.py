@@ -91,6 +91,11 @@ class Scope:
         """Numbers of the sources with a column of that name."""
         return [i for i, each in enumerate(self.sources) if not each.hidden and each.has(name)]
 
+    def narrow(self, on: exp.Expr | None) -> None:
+        """Let unqualified names of a join's condition be columns of the sources so far: of later ones it knows none."""
+        for column in [] if on is None else on.find_all(exp.Column):
+            column.meta["joined"] = (id(self), len(self.sources))
+
     def resolve(self, column: exp.Column) -> exp.Expr:
         """The same column under its unique name, with the struct fields that follow it."""
         parts = [part.name for part in column.parts]
@@ -129,6 +134,9 @@ class Scope:
         if number is not None and self.sources[number].has(parts[1]):
             return self, number, parts[1], parts[2:]
         holders = self.holders(parts[0])
+        scope, joined = column.meta.get("joined", (None, 0))
+        if scope == id(self):
+            holders = [i for i in holders if i < joined] or holders
         if not holders:
             return None
         if len(holders) > 1 and parts[0].lower() not in self.merged:

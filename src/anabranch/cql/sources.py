@@ -35,6 +35,7 @@ def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[e
         number = scope.add(_source(node, scope.context, bind_query), node)
         if join is not None:
             _check_join(join, scope.context)
+            scope.narrow(join.args.get("on"))
             conditions += _conditions(join, number, scope)
     return conditions
 
