@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import uuid
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,7 @@ SEQUENCE = "_sequence"
 SHORT_LOG = 2
 
 _duckdb = duckdb.connect(config={"threads": 1})
+_duckdb.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN isnan(a) THEN b ELSE a END")
 
 
 @cache
@@ -223,7 +225,7 @@ class LocalFlows:
     def _codes(self, flow: pa.Table, columns: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         if not columns or not len(flow):
             return np.zeros(len(flow), np.int64)
-        codes = np.array([hash(tuple(row.values())) for row in flow.select(list(columns)).to_pylist()])
+        codes = np.array([_code(row.values()) for row in flow.select(list(columns)).to_pylist()])
         return codes % 3 if self.cells.few_codes else codes
 
     def _here(self, flow: pa.Table, feed: Feed, cell: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -235,6 +237,11 @@ class LocalFlows:
             if columns:
                 here &= self._codes(flow, columns) % size == place
         return here
+
+
+def _code(values: Iterable[Any]) -> int:
+    """The same in every process, for all NaN, and for zeros of both signs."""
+    return zlib.crc32(repr([value + 0.0 if isinstance(value, float) else value for value in values]).encode())
 
 
 def _bundle(values: list[int], numbers: bool) -> dict[str, int]:
