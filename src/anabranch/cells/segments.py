@@ -16,8 +16,8 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch import storage
 from anabranch.cells.base import EVER, Operator, Tick
-from anabranch.errors import ResourceError
 
 LONGEST_LOG = 64
 SMALLEST_LOG_BYTES = 4_000_000
@@ -67,17 +67,22 @@ class CellState:
         """The state is what this log tells."""
         self._applied = [segment.path for segment in log]
 
-    def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick) -> None:
-        """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew."""
+    def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick) -> int:
+        """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew.
+
+        Returns how many segments had to be read.
+        """
         paths = [segment.path for segment in log]
         if paths[: len(self._applied)] != self._applied or self._until > tick.start:
             self._begin()
-        for segment in log[len(self._applied) :]:
+        missed = log[len(self._applied) :]
+        for segment in missed:
             self._apply(segment, folder)
         self._applied = paths
         if self._until < tick.start:  # ticks that brought nothing are not in the log
             origin = tick.origin if tick.origin is not None and tick.origin < tick.start else None
             self._absorb(self._schema.empty_table(), Tick(self._until, tick.start, origin))
+        return len(missed)
 
     def _apply(self, segment: Segment, folder: Path) -> None:
         tables = read_tables(folder / segment.path)
@@ -123,23 +128,18 @@ def next_segment(
 
 def write_tables(path: Path, tables: Sequence[pa.Table]) -> int:
     """Write tables of any schemas one after the other into a file; its size."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as file:
-            for table in tables:
-                with pa.ipc.new_stream(file, table.schema) as writer:
-                    writer.write_table(table)
-            return int(file.tell())
-    except OSError as error:
-        raise ResourceError(
-            f"state cannot be written: {error}", hint="free some space on the disk of the checkpoint"
-        ) from error
+    file = storage.NewFile(path)
+    with file.writing():
+        for table in tables:
+            with pa.ipc.new_stream(file.sink, table.schema) as writer:
+                writer.write_table(table)
+    return file.close()
 
 
 def read_tables(path: Path) -> list[pa.Table]:
     """Read back what `write_tables` wrote."""
     tables = []
-    with pa.memory_map(str(path)) as file:
+    with storage.opened(path) as file:
         size = file.size()
         while file.tell() < size:
             tables.append(pa.ipc.open_stream(file).read_all())

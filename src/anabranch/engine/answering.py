@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
+from anabranch import storage
 from anabranch.cells.base import EVER, FOREVER, TIME, WEIGHT, Tick
 from anabranch.engine.functions import Functions
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
-from anabranch.engine.store import WRITTEN_ROW, AnswerTask, ShelveTask, filed
+from anabranch.engine.store import ANSWERS, STATE, WRITTEN_ROW, AnswerTask, ShelveTask, filed
 from anabranch.model.continuous import OP, TS, scans
 from anabranch.model.names import quoted
 from anabranch.planning.stages import first
@@ -44,13 +45,18 @@ class Answering:
         How many cells a stage has.
     registry
         Streams and relations.
+    state_bytes
+        What each worker may hold of the states of cells.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path, cells: int, registry: Registry) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, cells: int, registry: Registry, state_bytes: int | None
+    ) -> None:
         self._session = own_session(spark, cells)
         self._folder = folder
         self._registry = registry
         self._grid = Grid.of(cells)
+        self._state_bytes = state_bytes
         self._database = self._session.conf.get("spark.sql.globalTempDatabase")
         self._owner = uuid.uuid4().hex[:12]
         self._programs: dict[str, Program] = {}
@@ -103,6 +109,8 @@ class Answering:
         program, state = self._programs[query.name], manifest.queries[query.name]
         told = tuple(zip(query.query.plan.columns, query.query.output, strict=True))
         task = AnswerTask(query.name, str(self._folder), filed(prefix), told, not query.query.is_stream)
+        storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
+        storage.make_folder(self._folder / STATE / query.name)
         tick = Tick(state.position, until)
 
         def rows(each: Input) -> DataFrame:
@@ -117,9 +125,10 @@ class Answering:
                 step.schema,
                 replace(tick, origin=first(state.origins, step.stage.streams)),
                 state.logs.get(step.stage.number, {}),
-                str(self._folder / "state"),
+                str(self._folder / STATE),
                 prefix,
                 reports,
+                self._state_bytes,
             )
 
         last = program.steps[-1] if program.steps else None
@@ -150,7 +159,7 @@ class Answering:
 
     def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
         """Rows of a stream, or of a summary, from the shelf, with `_time`."""
-        paths = [str(self._folder / file.path) for file in files]
+        paths = [storage.uri(self._folder / file.path) for file in files]
         return self._session.read.schema(self._columns(name)).parquet(*paths)
 
     def merged(self, name: str, files: Sequence[StoredFile], columns: Sequence[str], prefix: str) -> list[StoredFile]:
@@ -162,6 +171,7 @@ class Answering:
         task = ShelveTask(name, str(self._folder), prefix, EVER, FOREVER, skew=EVER)
         tick, oldest = max(file.tick for file in files), min(file.first for file in files)
         written = map_in_arrow(rows, task, WRITTEN_ROW).collect()
+        storage.settle(self._folder / row["path"] for row in written)
         return [StoredFile(row["path"], row["rows"], oldest, row["last"], tick) for row in written]
 
     def knows(self, shelf: str) -> bool:

@@ -8,7 +8,6 @@ of a relation are first folded into one: the rows that are there after them, as 
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from anabranch import storage
 from anabranch.cells.base import EVER
 from anabranch.engine.failures import plain
 from anabranch.engine.footers import Answered
@@ -25,12 +25,12 @@ from anabranch.engine.query import ContinuousQuery, there
 from anabranch.engine.sinks import Delivery, Memory
 from anabranch.engine.store import (
     ANSWERS,
+    STATE,
     UNCONFIRMED,
     block_name,
     block_of,
     last_tick,
     tick_of,
-    write_text,
 )
 from anabranch.model.continuous import OP, TS
 from anabranch.model.names import quoted
@@ -67,7 +67,7 @@ class Answers:
 
     def aside(self, kind: str, stream: str, schema: StructType) -> DataFrame:
         """Rows of a stream that were late or unusable."""
-        return self._frame(schema, sorted((self._folder / kind / stream).glob("*.parquet")))
+        return self._frame(schema, storage.listed(self._folder / kind / stream, "*.parquet"))
 
     @attempt()
     def deliver(self, query: ContinuousQuery, tick: int) -> None:
@@ -82,7 +82,8 @@ class Answers:
             except Exception as error:
                 query.error, query.status = plain(error), "failed"
                 return
-            write_text(self._marker(query), str(each))
+            storage.make_folder(self._marker(query).parent)
+            storage.write_text(self._marker(query), str(each))
 
     def let_go(self, query: ContinuousQuery, position: int, tick: int) -> None:
         """Forget blocks that are older than the query keeps its answer; it has said all about the time before."""
@@ -90,7 +91,7 @@ class Answers:
             return
         folder, delivered = self._folder / ANSWERS / query.name, self._delivered(query, tick)
         old = []
-        for block in sorted(int(path.name) for path in folder.glob("[0-9]*")):
+        for block in sorted(int(path.name) for path in storage.listed(folder, "[0-9]*")):
             if last_tick(block) > delivered or self._latest(folder / block_name(block)) >= position - query.keep:
                 break
             old.append(block)
@@ -101,7 +102,7 @@ class Answers:
             log.warning("what query %s has answered is kept longer than it should be: %s", query.name, plain(error))
             return
         for block in old:
-            shutil.rmtree(folder / block_name(block))
+            storage.remove(folder / block_name(block))
 
     def _fold(self, query: ContinuousQuery, tick: int) -> None:
         """Write down the rows that are there after a tick; from then on it counts, and nothing before it."""
@@ -111,18 +112,21 @@ class Answers:
         rows = there(self.read(query.name, tick), query.query.output, F.max(TS).alias(TS)).withColumn(OP, F.lit("+"))
         made = self._folder / ANSWERS / query.name / FOLDED / f"{tick:012d}-all.parquet"
         beside = made.with_suffix(UNCONFIRMED)
-        rows.select(*map(quoted, self._schemas[query.name].names)).write.mode("overwrite").parquet(str(beside))
-        beside.rename(made)
+        storage.make_folder(made.parent)
+        rows.select(*map(quoted, self._schemas[query.name].names)).write.mode("overwrite").parquet(storage.uri(beside))
+        storage.settle_tree(beside)
+        storage.rename(beside, made)
+        storage.sync(made.parent)
         if earlier is not None:
-            shutil.rmtree(earlier)
+            storage.remove(earlier)
 
     def _latest(self, block: Path) -> int:
-        last = Answered.of(sorted(block.glob("*.parquet"))).last
+        last = Answered.of(storage.listed(block, "*.parquet")).last
         return EVER if last is None else last
 
     def _folded(self, name: str) -> Path | None:
         """What counts instead of all answers up to its tick."""
-        return max((self._folder / ANSWERS / name / FOLDED).glob("*.parquet"), default=None)
+        return max(storage.listed(self._folder / ANSWERS / name / FOLDED, "*.parquet"), default=None)
 
     def _marker(self, query: ContinuousQuery) -> Path:
         return self._folder / "delivered" / query.name
@@ -131,38 +135,38 @@ class Answers:
         """The last tick that the sink has had."""
         if query.sink is None or isinstance(query.sink, Memory):
             return tick
-        return int(self._marker(query).read_text()) if self._marker(query).exists() else 0
+        return int(storage.read_text(self._marker(query))) if storage.is_there(self._marker(query)) else 0
 
     def clear(self, name: str, *kinds: str) -> None:
         """Delete what something has left that is gone."""
         for kind in kinds:
-            shutil.rmtree(self._folder / kind / name, ignore_errors=True)
+            storage.remove(self._folder / kind / name)
 
     def sweep(self, manifest: Manifest, waiting: Iterable[str]) -> None:
         """Delete what an interrupted tick has left; files on the shelf may wait for a tick."""
         named = {file.path for stream in manifest.streams.values() for file in stream.files} | set(waiting)
-        named |= {f"state/{path}" for path in manifest.segments()}
-        for kind in ("kept", "state"):
-            for path in (self._folder / kind).rglob("*.*"):
-                if path.is_file() and str(path.relative_to(self._folder)) not in named:
-                    path.unlink()
-        for path in (self._folder / ANSWERS).glob("*/*/*-*"):
+        named |= {f"{STATE}/{path}" for path in manifest.segments()}
+        for kind in ("kept", STATE):
+            for path in storage.files(self._folder / kind):
+                if str(path.relative_to(self._folder)) not in named:
+                    storage.remove(path)
+        for path in storage.listed(self._folder / ANSWERS, "*/*/*-*"):
             if path.suffix == UNCONFIRMED or tick_of(path) > manifest.tick:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for kind in ("late", "unusable"):
-            for path in (self._folder / kind).glob(f"*/*{UNCONFIRMED}"):
-                path.unlink()
+                storage.remove(path)
+        for pattern in ("*", "delivered/*", "late/*/*", "unusable/*/*"):
+            for path in storage.listed(self._folder, pattern + UNCONFIRMED):
+                storage.remove(path)
 
     def _files(self, name: str, last: int, first: int = 0) -> list[Path]:
         folder, folded = self._folder / ANSWERS / name, self._folded(name)
         there = [] if folded is None or tick_of(folded) < first else [folded]
         first = max(first, tick_of(folded) + 1) if folded else first
         for block in range(block_of(first), block_of(last) + 1):
-            files = sorted(folder.glob(f"{block_name(block)}/*.parquet"))
+            files = storage.listed(folder, f"{block_name(block)}/*.parquet")
             there += [path for path in files if first <= tick_of(path) <= last]
         return there
 
     def _frame(self, schema: StructType, files: Sequence[Path]) -> DataFrame:
         if not files:
             return empty_frame(self._spark, schema)
-        return self._spark.read.schema(schema).parquet(*map(str, files))
+        return self._spark.read.schema(schema).parquet(*map(storage.uri, files))

@@ -8,11 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -20,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from anabranch import storage
 from anabranch.cells.base import EVER
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
@@ -59,11 +58,15 @@ class Engine:
     spark
         The session.
     checkpoint
-        A folder for state and answers: an engine that is started on it again goes on where the last one stood. A
-        temporary one if not given.
+        A folder for state and answers: an engine that is started on it again goes on where the last one stood. On a
+        cluster all nodes have to see it. A temporary one if not given.
     cells
         Into how many parts windows, joins and groups are spread; as many as Spark runs tasks at a time if not given. A
         checkpoint keeps its number.
+    state_bytes
+        What each Python worker holds in memory of state, between ticks; the rest is read again when it is needed. A
+        quarter of what `spark.executor.pyspark.memory` gives a worker, or of the machine's memory for each core, if not
+        given.
 
     >>> from anabranch.spark.session import local_session
     >>> spark = local_session(cores=2, **{"spark.sql.shuffle.partitions": 2})
@@ -85,11 +88,17 @@ class Engine:
     """
 
     def __init__(
-        self, spark: SparkSession, checkpoint: str | os.PathLike[str] | None = None, *, cells: int | None = None
+        self,
+        spark: SparkSession,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        cells: int | None = None,
+        state_bytes: int | None = None,
     ) -> None:
+        folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         warm_up(spark)
         self._spark = spark
-        self._folder = Path(checkpoint or tempfile.mkdtemp(prefix="anabranch-")).absolute()
+        self._folder = folder
         self._manifest = Manifest.load(self._folder, cells, spark.sparkContext.defaultParallelism)
         self._lock = CheckpointLock(self._folder)
         self._registry = Registry()
@@ -98,7 +107,7 @@ class Engine:
         self._published: list[sysstream.Row] = []
         self._rates = Rates()
         self._answers = Answers(spark, self._folder)
-        self._answering = Answering(spark, self._folder, self._manifest.cells, self._registry)
+        self._answering = Answering(spark, self._folder, self._manifest.cells, self._registry, state_bytes)
         self._intake = Intake(self._folder, self._manifest, Shelving(self._folder, self._answering.over))
         self._runner = TickRunner(spark, self._folder, self._registry, self._intake, self._answering)
         self._loop = Loop(
@@ -223,9 +232,7 @@ class Engine:
 
     def held_bytes(self) -> int:
         """What all queries hold together: rows on the shelf, once per stream, and the state of operators."""
-        shelf = sum(
-            (self._folder / file.path).stat().st_size for s in self._manifest.streams.values() for file in s.files
-        )
+        shelf = sum(storage.size(self._folder / file.path) for s in self._manifest.streams.values() for file in s.files)
         return shelf + sum(report.held_bytes for report in self._runner.reports.values())
 
     def drop(self, name: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from anabranch.engine.store import parts
+from anabranch import storage
 from anabranch.model.continuous import TS
 
 
@@ -26,8 +26,9 @@ class Answered:
         """Read the footers of some files or folders; a job over their rows would cost a quarter of a batch."""
         rows = nulls = 0
         times: list[int] = []
-        for file in (part for path in files for part in parts(path)):
-            about = pq.read_metadata(file)
+        for file in (part for path in files for part in storage.parts(path)):
+            with storage.opened(file) as opened:
+                about = pq.read_metadata(opened)
             rows += about.num_rows
             place = next(n for n in range(about.num_columns) if about.schema.column(n).path == TS)
             for group in range(about.num_row_groups):

@@ -16,11 +16,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from anabranch import storage
 from anabranch.cells.base import EVER, FOREVER
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest, StoredFile, StreamState
 from anabranch.engine.shelving import Shelved, Shelving, Wanted
-from anabranch.engine.store import UNCONFIRMED, confirm, now, write_text
+from anabranch.engine.store import UNCONFIRMED, confirm, now
 
 RECORDS = "intake"
 
@@ -70,7 +71,7 @@ class Intake:
         self._waiting: list[Taken] = []
         self._untidy: set[str] = set()
         self._wanted: dict[str, Wanted] = {}
-        for record in sorted((folder / RECORDS).glob("*/*.json"), key=lambda path: int(path.stem)):
+        for record in sorted(storage.listed(folder / RECORDS, "*/*.json"), key=lambda path: int(path.stem)):
             taken = _load(record)
             manifest.streams.setdefault(taken.stream, StreamState())  # if no tick has got to it before the end
             if taken.batch > self._last.get(taken.stream, -1):
@@ -105,7 +106,9 @@ class Intake:
             return self._closed.get(stream, EVER), self._wanted[stream]
 
     def _commit(self, taken: Taken) -> None:
-        write_text(self._record(taken), json.dumps(asdict(taken)))
+        record = self._record(taken)
+        storage.make_folder(record.parent)
+        storage.write_text(record, json.dumps(asdict(taken)))
         self._confirm(taken)
         self._waiting.append(taken)
         self._last[taken.stream] = taken.batch
@@ -211,7 +214,7 @@ class Intake:
             done = [taken for taken in self._waiting if taken.batch <= batches.get(taken.stream, FOREVER)]
             self._waiting = [taken for taken in self._waiting if taken not in done]
         for taken in done:
-            self._record(taken).unlink(missing_ok=True)
+            storage.remove(self._record(taken))
 
     def forget(self, stream: str) -> None:
         """A stream is gone."""
@@ -224,16 +227,16 @@ class Intake:
     def current(self) -> bool:
         """Whether all batches that are recorded are known here."""
         with self._lock:
-            recorded = ((path.parent.name, int(path.stem)) for path in (self._folder / RECORDS).glob("*/*.json"))
-            return all(batch <= self._last.get(stream, -1) for stream, batch in recorded)
+            records = storage.listed(self._folder / RECORDS, "*/*.json")
+            return all(int(path.stem) <= self._last.get(path.parent.name, -1) for path in records)
 
     def sweep(self) -> None:
         """Delete records that a manifest holds already, and those that were not finished."""
         with self._lock:
             waiting = {self._record(taken) for taken in self._waiting}
-        for path in (self._folder / RECORDS).glob("*/*"):
+        for path in storage.listed(self._folder / RECORDS, "*/*"):
             if path not in waiting:
-                path.unlink()
+                storage.remove(path)
 
     def files(self) -> Iterator[str]:
         """Files on the shelf that no manifest names yet."""
@@ -241,16 +244,16 @@ class Intake:
             yield from (file.path for taken in self._waiting for file in taken.what.all_files)
 
     def _confirm(self, taken: Taken) -> None:
-        for path in taken.what.aside:
-            if (self._folder / (path + UNCONFIRMED)).exists():
-                confirm(self._folder, path)
+        waiting = [path for path in taken.what.aside if storage.is_there(self._folder / (path + UNCONFIRMED))]
+        confirm(self._folder, waiting)
+        storage.settle(self._folder / path for path in waiting)
 
     def _record(self, taken: Taken) -> Path:
         return self._folder / RECORDS / taken.stream / f"{taken.batch:012d}.json"
 
 
 def _load(record: Path) -> Taken:
-    saved = json.loads(record.read_text())
+    saved = json.loads(storage.read_text(record))
     what, columns = saved["what"], saved["columns"]
     sums = {name: _files(files) for name, files in what["sums"].items()}
     shelved = Shelved(**(what | {"files": _files(what["files"]), "sums": sums, "aside": tuple(what["aside"])}))

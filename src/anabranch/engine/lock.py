@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 from typing import IO
 
-from anabranch.errors import QueryError
+from anabranch import storage
+from anabranch.errors import QueryError, ResourceError
 
 
 class CheckpointLock:
@@ -26,17 +26,19 @@ class CheckpointLock:
         """Take it, or say that somebody else has it; False if we had it already."""
         if self._file is not None:
             return False
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("w")
+        storage.make_folder(self._path.parent)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
+            self._file = storage.lock(self._path)
+        except BlockingIOError:
             raise QueryError(
                 f"another engine runs on the checkpoint {self._path.parent.name!r}",
                 hint="stop it first, or give this one a folder of its own",
             ) from None
-        self._file = file
+        except OSError as error:
+            raise ResourceError(
+                f"the checkpoint {self._path.parent.name!r} cannot be locked: {error.strerror}",
+                hint="take a folder of a file system that knows locks, as NFS does if it is mounted with them",
+            ) from error
         return True
 
     def release(self) -> None:

@@ -8,7 +8,6 @@ are, a batch is offered to the next tick instead.
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anabranch import storage
 from anabranch.engine.failures import concerns_all, plain
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.intake import Intake
@@ -191,10 +191,10 @@ class Loop:
     def _source(self, stream: StreamInput) -> StreamingQuery:
         kept = self._folder / stream.name
         if _planned(kept) < 0:  # a first batch that was never written down, as on a full disk: Spark would refuse it
-            shutil.rmtree(kept, ignore_errors=True)
+            storage.remove(kept)
         writer = stream.df.writeStream.foreachBatch(partial(self._offer, stream))
         with light_logs(stream.df.sparkSession):
-            source = writer.option("checkpointLocation", str(kept)).start()
+            source = writer.option("checkpointLocation", storage.uri(kept)).start()
             _await_begin(source)
         return source
 
@@ -209,6 +209,7 @@ class Loop:
         with self._changed:
             self._inside.add(stream.name)
         try:
+            _settle_log(self._folder / stream.name, batch)
             self._bring(stream, df, batch)
         except BaseException:
             if stream.name in self._ending:
@@ -341,7 +342,17 @@ class Loop:
 
 def _planned(kept: Path) -> int:
     """The last batch that Spark has written down before it brought it; -1 if there is none."""
-    return max((int(path.name) for path in (kept / "offsets").glob("*") if path.name.isdigit()), default=-1)
+    return max((int(path.name) for path in storage.listed(kept / "offsets", "*") if path.name.isdigit()), default=-1)
+
+
+def _settle_log(kept: Path, batch: int) -> None:
+    """What Spark has written down about a batch is on the disk before we say that the batch was taken.
+
+    Spark leaves that to the system. If the power fails, files that Spark forgets to have read would come again.
+    """
+    names = (f"offsets/{batch}", f"sources/*/{batch}", f"sources/*/{batch}.compact")
+    logs = [path for name in names for path in storage.listed(kept, name)]
+    storage.sync_all({*logs, *(path.parent for path in logs)})
 
 
 def _await_begin(source: StreamingQuery) -> None:

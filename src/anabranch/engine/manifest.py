@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anabranch import storage
 from anabranch.cells.base import EVER
 from anabranch.cells.segments import Segment
-from anabranch.engine.store import write_text
 from anabranch.errors import QueryError
 from anabranch.spark.summaries import stream_of
 
 VERSION = 5
 KEPT_MANIFESTS = 2
-_NAME = "manifest-{:012d}.json"
+_NAME, _ANY = "manifest-{:012d}.json", "manifest-*.json"
 
 Logs = dict[int, dict[int, tuple[Segment, ...]]]
 """By stage and cell."""
@@ -126,9 +126,10 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Commit."""
-        write_text(folder / _NAME.format(self.tick), json.dumps({"version": VERSION, **asdict(self)}))
-        for old in sorted(folder.glob("manifest-*.json"))[:-KEPT_MANIFESTS]:
-            old.unlink(missing_ok=True)
+        storage.make_folder(folder)
+        storage.write_text(folder / _NAME.format(self.tick), json.dumps({"version": VERSION, **asdict(self)}))
+        for old in storage.listed(folder, _ANY)[:-KEPT_MANIFESTS]:
+            storage.remove(old)
 
     def shelf(self, name: str) -> list[StoredFile]:
         """The files of a stream, or of a summary of one."""
@@ -156,15 +157,15 @@ class Manifest:
     @staticmethod
     def committed(folder: Path) -> int:
         """The last tick that was committed."""
-        return max((int(path.stem.split("-")[1]) for path in folder.glob("manifest-*.json")), default=0)
+        return max((int(path.stem.split("-")[1]) for path in storage.listed(folder, _ANY)), default=0)
 
     @classmethod
     def load(cls, folder: Path, cells: int | None, usual: int) -> Manifest:
         """The last one that was committed; where there is none, a new one with so many cells, or the usual number."""
-        found = sorted(folder.glob("manifest-*.json"))
+        found = storage.listed(folder, _ANY)
         if not found:
             return cls(cells or usual)
-        saved = json.loads(found[-1].read_text())
+        saved = json.loads(storage.read_text(found[-1]))
         if saved.pop("version", None) != VERSION:
             raise QueryError(
                 f"the checkpoint in {folder} is of another version of this library",

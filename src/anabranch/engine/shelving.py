@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
 
+from anabranch import storage
 from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.failures import concerns_all
 from anabranch.engine.inputs import StreamInput
@@ -95,6 +96,7 @@ class Shelving:
         latest, prefix = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8])
         about = (stream.name, str(self._folder), prefix, closed, latest)
         usable = f"coalesce({TIME} BETWEEN {closed}L AND {latest}L, false)"
+        self._make_folders("kept", [*([stream.name] if wanted.rows else []), *(name for name, _ in wanted.summaries)])
         with _read_once(df, wanted):
             told = self._rows(stream, df, wanted.columns, ShelveTask(*about, stream.skew)) if wanted.rows else []
             aside, seen = any(row["kind"] == ASIDE for row in told), told
@@ -106,22 +108,30 @@ class Shelving:
                 seen = self._sums(text, df, f"SELECT * FROM ({rows}) WHERE {usable}", task) if found is None else found
                 sums[name] = _files(seen)
             if aside:
+                for kind in ("late", "unusable"):
+                    self._make_folders(kind, [stream.name])
                 others = df.selectExpr("*", f"{time_of(stream)} AS {TIME}").where(f"NOT {usable}")
                 told += map_in_arrow(others, AsideTask(*about), WRITTEN_ROW).collect()
         kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
         late, unusable = ([row for row in told if row["kind"] == kind] for kind in ("late", "unusable"))
         newest = max((row["last"] for row in kept), default=None)
         paths = tuple(row["path"] for row in (*late, *unusable))
-        return Shelved(_rows(kept), _rows(late), _rows(unusable), newest, _files(told), sums, paths)
+        shelved = Shelved(_rows(kept), _rows(late), _rows(unusable), newest, _files(told), sums, paths)
+        storage.settle(self._folder / path for path in _written(shelved))
+        return shelved
 
     def discard(self, shelved: Shelved) -> None:
         """Delete what was written."""
-        self.delete([*(file.path for file in shelved.all_files), *(path + UNCONFIRMED for path in shelved.aside)])
+        self.delete(_written(shelved))
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files of the checkpoint."""
         for path in paths:
-            (self._folder / path).unlink()
+            storage.remove(self._folder / path)
+
+    def _make_folders(self, kind: str, names: Sequence[str]) -> None:
+        for name in names:
+            storage.make_folder(self._folder / kind / name)
 
     def _rows(self, stream: StreamInput, df: DataFrame, columns: Sequence[str], task: ShelveTask) -> list[Row]:
         needed = df.selectExpr(*map(quoted, columns), f"{time_of(stream)} AS {TIME}")
@@ -175,6 +185,10 @@ def _rows_of(stream: StreamInput, df: DataFrame) -> str:
     parts = df._jdf.queryExecution().toRdd().getNumPartitions()
     hint = "/*+ COALESCE(1) */ " if parts == 1 else ""
     return f"SELECT {hint}*, {time_of(stream)} AS {TIME} FROM {BATCH}"
+
+
+def _written(shelved: Shelved) -> list[str]:
+    return [*(file.path for file in shelved.all_files), *(path + UNCONFIRMED for path in shelved.aside)]
 
 
 def _in_time(seen: Sequence[Row], closed: int, latest: int) -> bool:

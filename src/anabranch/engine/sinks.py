@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +9,8 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from anabranch import storage
 from anabranch.engine.failures import SPARKS, brief
-from anabranch.engine.store import parts
 from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.model.continuous import TS
 
@@ -76,7 +74,7 @@ class Files:
 
     def __init__(self, kind: str, path: str) -> None:
         self._kind = kind
-        self._folder = Path(path)
+        self._folder = storage.folder_of(path, "a sink")
 
     def deliver(self, given: Delivery) -> None:
         """Write beside, then rename; what an earlier delivery of the tick left is replaced."""
@@ -89,15 +87,19 @@ class Files:
     def _write(self, given: Delivery) -> None:
         name = f"tick={given.tick:012d}"
         final, beside = self._folder / name, self._folder / f".{name}"
-        shutil.rmtree(beside, ignore_errors=True)
+        storage.remove(beside)
         if self._kind == "parquet":
-            beside.mkdir(parents=True)
-            for file in (part for written in given.files for part in parts(written)):
-                _linked(file, beside / file.name)
+            storage.make_folder(beside)
+            for file in (part for written in given.files for part in storage.parts(written)):
+                storage.link(file, beside / file.name)
+            storage.sync(beside)
         else:
-            given.answer.write.format(self._kind).option("header", True).save(str(beside))
-        shutil.rmtree(final, ignore_errors=True)
-        beside.rename(final)
+            storage.make_folder(self._folder)
+            given.answer.write.format(self._kind).option("header", True).save(storage.uri(beside))
+            storage.settle_tree(beside)
+        storage.remove(final)
+        storage.rename(beside, final)
+        storage.sync(self._folder)
 
 
 def sink_of(given: object, options: Mapping[str, object]) -> Sink:
@@ -115,10 +117,3 @@ def sink_of(given: object, options: Mapping[str, object]) -> Sink:
     if hasattr(given, "deliver"):
         return given
     raise QueryError(f"unknown sink {given!r}", hint=suggest(str(given), ["memory", "console", *FORMATS], "sinks"))
-
-
-def _linked(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from anabranch import storage
 from anabranch.cells.base import TIME, WEIGHT
-from anabranch.errors import ResourceError
 from anabranch.model.continuous import OP, TS
 from anabranch.spark.summaries import NEWEST, OLDEST
 
@@ -29,13 +28,13 @@ WRITTEN = pa.schema(
         ("last", pa.int64()),
     ]
 )
-UNCONFIRMED = ".tmp"
+UNCONFIRMED = storage.UNFINISHED
 """Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
 ASIDE = "aside"
 """The kind of rows that are only counted: those that have to be put aside."""
 SEEN = "seen"
 """The kind of rows that a summary stands for: how many, from when to when."""
-ANSWERS = "answers"
+ANSWERS, STATE = "answers", "state"
 FILED_TOGETHER = 100
 """Ticks whose answers lie in one folder: to find those of the last one, nobody has to look through all."""
 GROUP_ROWS = 131_072
@@ -205,9 +204,12 @@ class _Files:
         self._files: dict[tuple[str, str], _File] = {}
 
     def write(self, kind: str, table: pa.Table, part: str = "") -> None:
-        if table.num_rows:
+        if not table.num_rows:
+            return
+        if (kind, part) not in self._files:
             folder, name, prefix = self._about
-            self._files.setdefault((kind, part), _File(folder, kind, name, prefix)).write(table)
+            self._files[kind, part] = _File(folder, kind, name, prefix)
+        self._files[kind, part].write(table)
 
     def close(self) -> list[dict[str, object]]:
         return [file.close() for file in self._files.values()]
@@ -230,21 +232,19 @@ class _File:
 
     def __init__(self, folder: str, kind: str, name: str, prefix: str) -> None:
         self._about = {"name": name, "kind": kind, "path": f"{kind}/{name}/{prefix}-{uuid.uuid4().hex[:12]}.parquet"}
-        self._path = Path(folder) / (self._about["path"] + ("" if kind == "kept" else UNCONFIRMED))
+        self._file = storage.NewFile(Path(folder) / (self._about["path"] + ("" if kind == "kept" else UNCONFIRMED)))
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
         self._first: int | None = None
         self._last: int | None = None
 
     def write(self, table: pa.Table) -> None:
-        try:
+        with self._file.writing():
             if self._writer is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
                 few = [name for name, column in zip(table.column_names, table.columns, strict=True) if _repeats(column)]
-                self._writer = pq.ParquetWriter(self._path, table.schema, compression="snappy", use_dictionary=few)
+                sink = self._file.sink
+                self._writer = pq.ParquetWriter(sink, table.schema, compression="snappy", use_dictionary=few)
             self._writer.write_table(table)
-        except OSError as error:
-            raise self._failed(error) from error
         self._rows += table.num_rows
         if TIME in table.schema.names:
             bounds = pc.min_max(table[TIME]).as_py()
@@ -252,16 +252,11 @@ class _File:
                 self._first = min(bounds["min"], bounds["min"] if self._first is None else self._first)
                 self._last = max(bounds["max"], bounds["max"] if self._last is None else self._last)
 
-    def _failed(self, error: OSError) -> ResourceError:
-        hint = "free some space on the disk of the checkpoint, then start again"
-        return ResourceError(f"{self._about['path']} cannot be written: {error}", hint=hint)
-
     def close(self) -> dict[str, object]:
         if self._writer is not None:
-            try:
+            with self._file.writing():
                 self._writer.close()
-            except OSError as error:
-                raise self._failed(error) from error
+        self._file.close()
         return {**self._about, "rows": self._rows, "first": self._first, "last": self._last}
 
 
@@ -273,24 +268,11 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     return bool(len(some) > 4 * pc.count_distinct(some, mode="all").as_py())
 
 
-def confirm(folder: Path, path: str) -> None:
-    """The task that wrote a file is one whose result counts: tasks that were repeated or given up leave others."""
-    (folder / (path + UNCONFIRMED)).rename(folder / path)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Put a file in place by one rename, once it is on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / f".{uuid.uuid4().hex}{UNCONFIRMED}"
-    try:
-        with beside.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+def confirm(folder: Path, paths: Sequence[str]) -> None:
+    """The tasks that wrote files are those whose results count: such as were repeated or given up leave others."""
+    storage.require(folder / (path + UNCONFIRMED) for path in paths)
+    for path in paths:
+        storage.rename(folder / (path + UNCONFIRMED), folder / path)
 
 
 def prefix_of(tick: int, attempt: str) -> str:
@@ -325,11 +307,6 @@ def filed(prefix: str) -> str:
     '0000000012/000000001234-abc'
     """
     return f"{block_name(block_of(tick_of(Path(prefix))))}/{prefix}"
-
-
-def parts(file: Path) -> list[Path]:
-    """A file, or the files in a folder that Spark has written."""
-    return sorted(file.glob("part-*")) if file.is_dir() else [file]
 
 
 def now() -> int:

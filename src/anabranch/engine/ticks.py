@@ -7,10 +7,10 @@ the others do not notice.
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch import storage
 from anabranch.cells.base import FOREVER, TIME
 from anabranch.engine.answering import Answering
 from anabranch.engine.failures import concerns_all, plain
@@ -29,7 +30,7 @@ from anabranch.engine.merging import worth_merging
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.shelving import latest_of, time_of
-from anabranch.engine.store import ANSWERS, confirm, filed, prefix_of
+from anabranch.engine.store import ANSWERS, STATE, confirm, filed, prefix_of
 from anabranch.model.continuous import scans
 from anabranch.spark.attempts import attempt
 from anabranch.spark.cell_task import ReportBook, Reports
@@ -108,14 +109,17 @@ class TickRunner:
                 for name in scans(each.query.query.plan, "stream"):
                     self._intake.close(name, each.until)
         self._pass_through(new, passing, prefix, bounded=until is not None)
-        self._advance_all(new, advances, prefix)
+        answers = self._advance_all(new, advances, prefix)
         self._close(new)
         self.queued = _queued(new)
         gone = self._forget(manifest, new) + self._merge(new, prefix)
+        confirm(self._folder, answers)
+        segments = [f"{STATE}/{path}" for path in new.segments() - manifest.segments()]
+        storage.settle(self._folder / path for path in (*answers, *segments))
         new.save(self._folder)
         self._intake.settle(new)
         for path in gone:
-            path.unlink(missing_ok=True)
+            storage.remove(path)
         return new
 
     def waits(self, manifest: Manifest, stream: StreamInput) -> bool:
@@ -132,7 +136,7 @@ class TickRunner:
         pieces = sum(file.rows for file in files) // BATCH_ROWS
         if pieces < 2:
             return ends and [max(ends)]
-        times = self._spark.read.parquet(*(str(self._folder / file.path) for file in files)).select(TIME)
+        times = self._spark.read.parquet(*(storage.uri(self._folder / file.path) for file in files)).select(TIME)
         inner = times.approxQuantile(TIME, [n / pieces for n in range(1, pieces)], 0.1 / pieces)
         return [*sorted({int(each) for each in inner}), max(ends)]
 
@@ -165,25 +169,26 @@ class TickRunner:
             {name: Progress(manifest.streams[name].newest, streams[name].skew, idle.get(name, False)) for name in names}
         )
 
-    def _advance_all(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> None:
+    def _advance_all(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> list[str]:
+        """Let queries go on; returns the files of their answers."""
         if not advances:
-            return
+            return []
         try:
-            self._advance(manifest, advances, prefix)
+            return self._advance(manifest, advances, prefix)
         except Exception as error:
             log.warning(
                 "a tick of %s is tried again: %s", ", ".join(each.query.name for each in advances), plain(error)
             )
-            for each in advances:
-                self._advance_alone(manifest, each, prefix)
+            return [path for each in advances for path in self._advance_alone(manifest, each, prefix)]
 
-    def _advance_alone(self, manifest: Manifest, advance: Advance, prefix: str) -> None:
+    def _advance_alone(self, manifest: Manifest, advance: Advance, prefix: str) -> list[str]:
         try:
-            self._advance(manifest, [advance], prefix)
+            return self._advance(manifest, [advance], prefix)
         except Exception as error:
             self._failed(advance.query, error)
+            return []
 
-    def _advance(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> None:
+    def _advance(self, manifest: Manifest, advances: Sequence[Advance], prefix: str) -> list[str]:
         book = ReportBook()
         reports = address_of(book, self._spark.sparkContext)
         parts = []
@@ -194,12 +199,12 @@ class TickRunner:
         for each in advances:
             manifest.queries[each.query.name].position = each.until
         for row in written:
-            confirm(self._folder, row["path"])
             manifest.queries[row["name"]].rows += row["rows"]
         for (name, stage, cell), report in book.reports.items():
             manifest.queries[name].logs.setdefault(stage, {})[cell] = report.log
         self.reports.update(book.reports)
         self.last.update(book.reports)
+        return [row["path"] for row in written]
 
     def _begin(self, manifest: Manifest, advance: Advance, state: QueryState) -> None:
         """Time begins for a query with the first row of its streams."""
@@ -261,9 +266,13 @@ class TickRunner:
         try:
             # What was there before the query may lack columns.
             rows = self._answering.stored(name, missed).where(f"{TIME} >= {state.since}") if missed else offered[name]
-            self._answering.direct(query, rows, begins=state.position == state.since).write.parquet(str(folder))
+            storage.make_folder(folder.parent)
+            answer = self._answering.direct(query, rows, begins=state.position == state.since)
+            answer.write.parquet(storage.uri(folder))
+            storage.settle_tree(folder)
         except Exception as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                storage.remove(folder)
             self._failed(query, error)
             return False
         state.rows += Answered.of([self._answer_folder(query, prefix)]).rows
@@ -274,7 +283,7 @@ class TickRunner:
         state = manifest.queries[query.name]
         state.rows -= Answered.of([self._answer_folder(query, prefix)]).rows
         state.tick = manifest.tick - 1
-        shutil.rmtree(self._answer_folder(query, prefix))
+        storage.remove(self._answer_folder(query, prefix))
 
     def _answer_folder(self, query: ContinuousQuery, prefix: str) -> Path:
         return self._folder / ANSWERS / query.name / f"{filed(prefix)}.parquet"
@@ -327,7 +336,7 @@ class TickRunner:
                 gone = new.streams.pop(shelf).files
             state.files = [file for file in state.files if file not in gone]
             deleted += [self._folder / file.path for file in gone]
-        return deleted + [self._folder / "state" / path for path in old.segments() - new.segments()]
+        return deleted + [self._folder / STATE / path for path in old.segments() - new.segments()]
 
     def _merge(self, manifest: Manifest, prefix: str) -> list[Path]:
         """Write some small files of each shelf as one; the old ones are to be deleted once that is committed."""

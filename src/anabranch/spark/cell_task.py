@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.cells.base import TIME, Tick
+from anabranch.cells.held_states import HeldStates, usual_bytes
 from anabranch.cells.segments import INPUT, CellState, Segment, next_segment
 from anabranch.planning.stages import Stage
 from anabranch.spark.delivery import Address
@@ -26,8 +26,7 @@ from anabranch.spark.grid import CELL
 
 MARKER = -1
 INSTANT = -2
-HELD_STATES = 64
-_held: OrderedDict[tuple[str, int, int], CellState] = OrderedDict()
+_held: HeldStates[CellState] = HeldStates()
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,7 @@ class CellReport:
     held_rows: int
     held_bytes: int
     seconds: float
+    segments_read: int
 
 
 Reports = dict[tuple[str, int, int], CellReport]
@@ -84,6 +84,8 @@ class CellTask:
         Part of the names of what is written.
     reports
         Where the report goes.
+    state_bytes
+        What a worker may hold of the states of all cells that it has seen.
     after
         What is done with the result at once, without a detour over Spark.
     """
@@ -98,6 +100,7 @@ class CellTask:
     folder: str
     attempt: str
     reports: Address
+    state_bytes: int | None = None
     after: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,22 +127,21 @@ class CellTask:
         began = time.perf_counter()
         key, log, folder = (self.owner, self.stage.number, cell), self.logs.get(cell, ()), Path(self.folder)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
-        state = _held.pop(key, None) or CellState(self.stage.make, self.columns, self.schema)
-        state.catch_up(log, folder, tick)
+        state = _held.take(key) or CellState(self.stage.make, self.columns, self.schema)
+        read = state.catch_up(log, folder, tick)
         parts = state.advance(rows, tick)
         last = next(parts)
         said = last.num_rows
         for part in parts:
             yield self._told(last)
             last, said = part, said + part.num_rows
-        path = f"{self.query}/{self.stage.number}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
+        path = f"{self.query}/{self.stage.number}-{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
         new = next_segment(state, log, rows, tick, path, folder)
         state.logged(new)
-        _held[key] = state
-        if len(_held) > HELD_STATES:
-            _held.popitem(last=False)
-        held, seconds = state.operator, time.perf_counter() - began
-        report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds)
+        held = state.operator
+        _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
+        seconds = time.perf_counter() - began
+        report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds, read)
         self.reports.send({(self.query, self.stage.number, cell): report})
         yield self._told(last)
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from anabranch import storage
 from anabranch.errors import QueryError
 
 SAVE_INTERVAL_SECONDS = 1.0
@@ -81,15 +82,13 @@ atexit.register(saving.finish)
 
 def write(path: Path, data: dict[str, Any]) -> None:
     """Replace a file, atomically."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(data))
-    os.replace(scratch, path)
+    storage.write_text(path, json.dumps(data))
 
 
 def read(path: Path, version: int, names: tuple[str, ...], what: str) -> dict[str, Any]:
     """What a filter with predicates of these names has written."""
     try:
-        data: dict[str, Any] = json.loads(path.read_text())
+        data: dict[str, Any] = json.loads(storage.read_text(path))
         found, others = data["version"], tuple(data["names"])
     except FileNotFoundError:
         raise QueryError(f"{path} does not exist", hint="choose the file that was saved") from None
@@ -130,12 +129,12 @@ def folder(state: Any) -> Path:
     """The folder that a user means."""
     if not isinstance(state, (str, os.PathLike)) or not str(state):
         raise QueryError(f"state is {state!r}", hint='give a folder: state="counts/of/this/filter"')
-    return Path(state).resolve()
+    return storage.folder_of(state, "a state folder").resolve()
 
 
 def require_folder(path: Path) -> None:
     """Make a folder, unless it is there."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        storage.make_folder(path)
     except OSError as error:
         raise QueryError(f"{path} cannot be a state folder: {error.strerror}", hint="choose another folder") from error
