@@ -227,10 +227,10 @@ def link(source: Path, target: Path) -> None:
 def remove(path: Path) -> None:
     """Delete a file, or a folder with all that is in it, if it is there."""
     _pass("remove", path)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    while path.is_dir() and not path.is_symlink():
+        with suppress(FileNotFoundError):  # Spark deletes some of its files by itself, meanwhile
+            shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 def lock(path: Path) -> IO[str]:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 import anabranch as ab
 
@@ -24,11 +27,14 @@ QUERIES = {
 }
 
 
-def started(folder: Path, checkpoint: Path) -> ab.Engine:
-    spark = ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": SHORT_LIVES}, **FEW_LOGS)
-    engine = ab.Engine(spark, checkpoint)
+def local() -> SparkSession:
+    return ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": SHORT_LIVES}, **FEW_LOGS)
+
+
+def started(spark: SparkSession, folder: Path, checkpoint: Path, **options: Any) -> ab.Engine:
+    engine = ab.Engine(spark, checkpoint, **options)
     for name in ("lefts", "rights"):
-        source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / name))
+        source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(f"file://{folder / name}")
         engine.stream(name, source, timestamp="ts", sequence="seq", skew="1 second")
     for name, text in QUERIES.items():
         engine.query(text, name)
@@ -49,7 +55,7 @@ def finished(engine: ab.Engine) -> None:
 
 
 def with_a_full_disk(folder: Path, checkpoint: Path) -> None:
-    engine, ballast = started(folder, checkpoint), checkpoint / "ballast"
+    engine, ballast = started(local(), folder, checkpoint), checkpoint / "ballast"
     while ticks(checkpoint) < 2:
         time.sleep(0.01)
     with ballast.open("wb", buffering=0) as file:
@@ -64,10 +70,10 @@ def with_a_full_disk(folder: Path, checkpoint: Path) -> None:
         print("failed:", error)
     engine.stop()
     ballast.unlink()
-    finished(started(folder, checkpoint))
+    finished(started(local(), folder, checkpoint))
 
 
 if __name__ == "__main__":
-    run = with_a_full_disk if "--full" in sys.argv else lambda *paths: finished(started(*paths))
+    run = with_a_full_disk if "--full" in sys.argv else lambda *paths: finished(started(local(), *paths))
     run(Path(sys.argv[1]), Path(sys.argv[2]))
     print("finished")

@@ -96,6 +96,8 @@ class Engine:
         state_bytes: int | None = None,
     ) -> None:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
+        if state_bytes is not None and state_bytes < 0:
+            raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
         warm_up(spark)
         self._spark = spark
         self._folder = folder

@@ -118,4 +118,5 @@ def _operators(
         yield query, entity, "seconds", sum(each.seconds for each in found)
         yield query, entity, "synopsis rows", sum(each.held_rows for each in found)
         yield query, entity, "memory", sum(each.held_bytes for each in found)
+        yield query, entity, "segments read", sum(each.segments_read for each in found)
         yield query, entity, "lag", _lag(manifest, manifest.queries[query]) or 0.0
