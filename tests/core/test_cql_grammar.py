@@ -25,6 +25,7 @@ UNDERSTOOD_QUERIES = [
     "Select k From s1 Where k Not In (Select k From s2) And ((k, a) In ((1, 2), (3, 4)) Or a.x.y['z'].v Is Null)",
     "Select s1.a.x.y, upper(a).v From s1",
     "Select k From s1 Where a Like Any ('x%', 'y%') And a ILike All ('x%', 'y/%' ) And a Like '/%' Escape '/'",
+    "Select k From s1 Where a Not Like 'x%' And a Not ILike 'x%' And Exists ((Select k From s2) Union (Select k From s3))",
     "Select a = 1, a <> 1, a <=> 1, a Is Distinct From 1, a < 1, a <= 1, a > 1, a >= 1, a Between 1 And 2 From s1",
     "Select -a + 1 - 2 * 3 / 4 % 5, a Div 2, ~a & 1 | 2 ^ 3, a << 1, a >> 1, a || 'x' From s1 Where a RLike 'x'",
     "Select Case a When 1 Then 2 Else 3 End, Case When a > 1 Then 2 End, If(a > 1, 2, 3) From s1",

@@ -32,10 +32,20 @@ def _with_unit(name: str, args: list[exp.Expr]) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=args)
 
 
+def _exists(args: list[exp.Expr]) -> exp.Expr:
+    """`Exists ((Select ...) Union (Select ...))` begins like a call of the function on arrays."""
+    if len(args) == 1 and isinstance(args[0], exp.Query):
+        return exp.Exists(this=args[0])
+    return exp.Anonymous(this="exists", expressions=args)
+
+
 class FunctionParser(SparkParser):
     """Parses expressions of Spark's SQL."""
 
-    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {name: partial(_with_unit, name.lower()) for name in WITH_UNIT}
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **{name: partial(_with_unit, name.lower()) for name in WITH_UNIT},
+        "EXISTS": _exists,
+    }
     FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
         name: SparkParser.FUNCTION_PARSERS[name] for name in SYNTAXES
     }

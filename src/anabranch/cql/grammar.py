@@ -62,8 +62,8 @@ EXPRESSIONS = """
     GT: this expression
     GTE: this expression
     Is: this expression
-    Like: this expression
-    ILike: this expression
+    Like: this expression negate
+    ILike: this expression negate
     RegexpLike: this expression
     Escape: this expression
     Any: this

@@ -20,8 +20,6 @@ _PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 
 def expand_windows(select: exp.Select, scope: Scope) -> None:
     """Replace the calls of a query, and names that stand for the one in Group By, by what they mean."""
-    if scope.context.catalog.function(NAME) is not None:
-        return
     group = select.args.get("group")
     grouped = list(_calls(group)) if group else []
     if grouped and not scope.holders(NAME) and scope.source(NAME) is None:
