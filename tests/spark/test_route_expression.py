@@ -19,7 +19,7 @@ from anabranch.mesh.attributes import numeric
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf, Node
 from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.attributes import is_discrete
+from anabranch.model.attributes import LONGEST_TEXT, is_discrete
 from anabranch.routing.cells import Cells, Split, coarse, pairs, splits
 from anabranch.routing.routed import Classifier
 from anabranch.spark.plans import attribute
@@ -52,7 +52,12 @@ def values(draw: random.Random) -> tuple[Any, ...]:
     """One row; there is NULL in every column, and what numbers are not in those of floats."""
     many, few = draw.randrange(40), draw.randrange(5)
     made = (
-        *(f"t{few}", draw.random() < 0.5, draw.randrange(-(2**60), 2**60), few),
+        *(
+            draw.choice([f"t{few}", "t" * draw.choice([LONGEST_TEXT, LONGEST_TEXT + 1, 2000])]),
+            draw.random() < 0.5,
+            draw.randrange(-(2**60), 2**60),
+            few,
+        ),
         *(
             draw.choice([*REALS, *(draw.gauss(0, 3) for _ in range(20))]),
             draw.choice(REALS),

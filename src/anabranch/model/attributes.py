@@ -17,6 +17,9 @@ LAST_MICROSECOND = 2_145_916_800_000_000 - 1
 UNREADABLE = (ArithmeticError, ValueError, pa.ArrowException)
 """What Arrow raises for values that Python does not have: dates after the year 9999, texts that are not UTF-8."""
 
+LONGEST_TEXT = 256
+"""Bytes of a text that can tell rows apart; longer ones are documents, not the name of a class."""
+
 
 def is_discrete(kind: pa.DataType) -> bool:
     """Whether values of a type are told apart by equality rather than by order."""
@@ -35,6 +38,24 @@ def is_numeric(kind: pa.DataType) -> bool:
         pa.types.is_timestamp,
     )
     return any(test(kind) for test in tests)
+
+
+def bounded(array: pa.Array) -> pa.Array:
+    """The values as routes look at them: a long text is like none of the values that are listed, and counts as NULL.
+
+    Its length is all that is looked at; samples of documents stay small.
+
+    >>> bounded(pa.array(["GET", "x" * 1_000_000])).to_pylist()
+    ['GET', None]
+    """
+    kind = array.type
+    if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
+        return array
+    lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
+    long = lengths > LONGEST_TEXT
+    if not long.any():
+        return array
+    return pa.nulls(len(array), kind) if long.all() else array.take(pa.array(np.arange(len(array)), mask=long))
 
 
 def numbers(array: pa.Array) -> Floats:

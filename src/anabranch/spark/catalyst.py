@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
 from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.arrays import BoolMatrix, Floats, Mask
@@ -35,6 +36,9 @@ from anabranch.spark.names import column
 from anabranch.spark.plans import attribute
 
 PILOT_ROWS = 500
+PILOT_BYTES = 2**24
+FIRST_ROWS = 8
+OF_ANY_LENGTH = (StringType, BinaryType, ArrayType, MapType, StructType, VariantType)
 TIMED_ROWS = 500
 ROUND_SECONDS = 0.05
 MOST_COPIES = 16
@@ -143,7 +147,7 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: S
         if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             raise
         return "the sample would lack what Python predicates compute"
-    sample = chosen.limit(PILOT_ROWS).toArrow()
+    sample = _some_rows(chosen)
     if not sample.num_rows:
         return "the sample is empty"
     local = df.sparkSession.createDataFrame(sample)
@@ -157,6 +161,15 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: S
     reached = ~np.logical_or.accumulate(drops, axis=1)
     alone = {i: reached[:, i - 1] for i in range(len(terms)) if _has_guards(predicates, i)}
     return Pilot(drops, _costs(local, sample, terms, alone), found)
+
+
+def _some_rows(chosen: DataFrame) -> pa.Table:
+    """As many rows as a pilot wants, or fewer where they are long: the first ones tell how many fit."""
+    if not any(isinstance(field.dataType, OF_ANY_LENGTH) for field in chosen.schema.fields):
+        return chosen.limit(PILOT_ROWS).toArrow()
+    first = chosen.limit(FIRST_ROWS).toArrow()
+    fitting = PILOT_BYTES * first.num_rows // max(first.nbytes, 1)
+    return first if fitting <= first.num_rows else chosen.limit(min(PILOT_ROWS, fitting)).toArrow()
 
 
 def _costs(local: DataFrame, sample: pa.Table, terms: Sequence[Column], alone: Mapping[int, Mask]) -> Floats:
@@ -189,10 +202,11 @@ def time_terms(spark: SparkSession, sample: pa.Table, terms: Sequence[Column]) -
     In a young JVM whatever comes first is slow, and a few rows of a quick term are lost in the optimizer's own time: a
     first round warms up and says how many rows the second can afford.
     """
-    few = max(1, TIMED_ROWS // sample.num_rows)
+    most = max(1, PILOT_BYTES // max(sample.nbytes, 1))
+    few = min(max(1, TIMED_ROWS // sample.num_rows), most)
     first = _seconds_per_row(spark, sample, few, terms)
     affordable = ROUND_SECONDS / max(float(np.nansum(first)) * few * sample.num_rows, LEAST_SECONDS)
-    copies = few * int(np.clip(affordable, 1, MOST_COPIES))
+    copies = min(few * int(np.clip(affordable, 1, MOST_COPIES)), most)
     costs: Floats = np.fmin(first, _seconds_per_row(spark, sample, copies, terms))
     return costs
 

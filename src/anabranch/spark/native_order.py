@@ -34,6 +34,7 @@ from anabranch.spark import catalyst
 from anabranch.spark.arrow import ROUTING
 from anabranch.spark.names import column, unused_name
 from anabranch.spark.native_routes import NativeRoutes, from_json
+from anabranch.spark.plans import looked_at
 from anabranch.spark.route_expression import routed
 from anabranch.spark.saved import Fit, NativeState
 from anabranch.stats.processing_times import usable_costs
@@ -228,7 +229,10 @@ class NativeOrder:
         guarded = catalyst.guarded(self.predicates, terms)
         bits = F.struct(
             *(self._passed(i, term).alias(f"p{i}") for i, term in enumerate(guarded)),
-            *(column(df, name).alias(f"a{i}") for i, name in enumerate(self.attributes)),
+            *(
+                looked_at(column(df, name), kind).alias(f"a{i}")
+                for i, (name, kind) in enumerate(self.attributes.items())
+            ),
         )
         profile = unused_name(df, "__anabranch")
         observation = Observation()

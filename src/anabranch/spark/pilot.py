@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StructField, S
 
 from anabranch.mesh.plan_search import JudgedSample
 from anabranch.model.arrays import BoolMatrix, Floats
+from anabranch.model.attributes import bounded
 from anabranch.spark.arrow import FilterTask
 from anabranch.spark.decode import Columns, converter
 from anabranch.spark.names import column
@@ -24,10 +25,11 @@ SMALLEST_SECONDS = 1e-9
 
 def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:
     """Try all predicates on the first rows; those that must not be called for profiling count as dropping nothing."""
+    places = [task.columns.index(name) for name in task.attributes]
     inputs = df.select(*(column(df, name).alias(f"c{i}") for i, name in enumerate(task.columns))).limit(PILOT_ROWS)
     shape = StructType(
         [
-            *inputs.schema.fields,
+            *(inputs.schema[place] for place in places),
             StructField("drops", ArrayType(BooleanType())),
             StructField("costs", ArrayType(DoubleType())),
         ]
@@ -37,13 +39,14 @@ def judge_sample(df: DataFrame, task: FilterTask) -> JudgedSample:
         for batch in batches:
             drops, costs = judge_all(task, batch.columns, batch.num_rows)
             extra = [pa.array(drops.tolist(), pa.list_(pa.bool_())), pa.array([costs.tolist()] * len(drops))]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *extra], names=shape.fieldNames())
+            told = [bounded(batch.column(place)) for place in places]
+            yield pa.RecordBatch.from_arrays([*told, *extra], names=shape.fieldNames())
 
     table = inputs.coalesce(1).mapInArrow(judge, shape).toArrow()
     width = len(task.evaluators)
     drops = np.array(table["drops"].to_pylist(), dtype=np.bool_).reshape(table.num_rows, width)
     costs = np.array(table["costs"].to_pylist(), dtype=float).reshape(table.num_rows, width)
-    arrays = {name: table[f"c{task.columns.index(name)}"].combine_chunks() for name in task.attributes}
+    arrays = {name: table.column(i).combine_chunks() for i, name in enumerate(task.attributes)}
     found = {name: attribute(array, task.time_zone) for name, array in arrays.items()}
     mean: Floats = costs.mean(axis=0) if len(costs) else np.full(width, np.nan)
     return JudgedSample(found, drops, mean)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -16,18 +17,49 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from anabranch.model.attributes import LONGEST_TEXT, bounded
+
 MOST_ATTRIBUTES = 12
 SIMPLE = (BooleanType, NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 
 
 def attribute(array: pa.Array, time_zone: str) -> pa.Array:
-    """A column as routes look at it: instants in the session's time zone, in which they have their hours.
+    """A column as routes look at it: long texts left out, instants in the session's zone, in which they have hours.
 
     >>> attribute(pa.array([0], pa.timestamp("us", tz="UTC")), "Asia/Tokyo").type
     TimestampType(timestamp[us, tz=Asia/Tokyo])
     """
     zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
-    return array.cast(pa.timestamp(array.type.unit, tz=time_zone)) if zoned else array
+    return array.cast(pa.timestamp(array.type.unit, tz=time_zone)) if zoned else bounded(array)
+
+
+def looked_at(value: Column, kind: DataType) -> Column:
+    """A column of Spark as routes look at it: without long texts, as `attribute` leaves them out."""
+    return F.when(F.octet_length(value) <= LONGEST_TEXT, value) if isinstance(kind, StringType) else value
+
+
+class Attributes(Mapping[str, pa.Array]):
+    """Columns as routes look at them, each prepared when somebody looks: of most chunks nobody does.
+
+    >>> found = Attributes({"method": pa.array(["GET"]), "body": pa.array(["x" * 1000])}, "UTC")
+    >>> found["body"].to_pylist()
+    [None]
+    """
+
+    def __init__(self, columns: Mapping[str, pa.Array], time_zone: str) -> None:
+        self._columns, self._time_zone = columns, time_zone
+        self._found: dict[str, pa.Array] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        if name not in self._found:
+            self._found[name] = attribute(self._columns[name], self._time_zone)
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 def attributes_of(df: DataFrame, read: Sequence[str]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from anabranch.model.attributes import LAST_MICROSECOND, ClockPart
 from anabranch.routing.cells import Cells, RangeSplit, Split, runs
 from anabranch.routing.routed import Classifier
 from anabranch.spark.names import column
+from anabranch.spark.plans import looked_at
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
 
@@ -97,7 +98,8 @@ class _Attribute:
 def _attributes(df: DataFrame, names: Sequence[str]) -> dict[str, _Attribute]:
     columns = [column(df, name) for name in names]
     kinds = [field.dataType for field in df.select(*columns).schema.fields]
-    return {name: _Attribute(*found) for name, found in zip(names, zip(columns, kinds, strict=True), strict=True)}
+    found = [_Attribute(looked_at(value, kind), kind) for value, kind in zip(columns, kinds, strict=True)]
+    return dict(zip(names, found, strict=True))
 
 
 def _local_time(time: datetime) -> Column:
