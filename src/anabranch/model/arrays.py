@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,3 +13,15 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Rows = NDArray[np.int64]
 Order = tuple[int, ...]
+
+
+@lru_cache(maxsize=4)
+def all_rows(count: int) -> Rows:
+    """The places of all rows of a chunk, for reading: the same array each time, so that it is known by sight.
+
+    >>> all_rows(3).tolist(), all_rows(3) is all_rows(3)
+    ([0, 1, 2], True)
+    """
+    rows = np.arange(count, dtype=np.int64)
+    rows.setflags(write=False)
+    return rows

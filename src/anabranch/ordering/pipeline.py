@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from anabranch.model.arrays import BoolMatrix, Counts, Floats, Mask, Order, Rows
+from anabranch.model.arrays import BoolMatrix, Counts, Floats, Mask, Order, Rows, all_rows
 from anabranch.ordering.allowance import Allowance
 from anabranch.ordering.base import Observation, Reoptimizer
 from anabranch.stats.processing_times import ProcessingTimes
@@ -217,7 +217,7 @@ class FilterPipeline:
         started = self._clock()
         deciding = self.least_probability > 0 or self._may_decide()
         run = _Run(self, evaluate, rows, profiling=deciding)
-        alive = run.through(np.arange(rows, dtype=np.int64))
+        alive = run.through(all_rows(rows))
         self.tally.rows += rows
         self.rows_done += rows
         took = self._clock() - started
@@ -311,10 +311,9 @@ class _Run:
             verdict, spent = self._call(f, alive, takers)
             passed = verdict.passed[: len(alive)]
             self._count(f, alive, passed, verdict.failures or {}, spent, takers)
-            dropped = alive[~passed]
-            if self.probability > 0 and len(dropped):
-                self._profile(place, f, dropped)
-            alive = alive[passed]
+            if self.probability > 0 and not passed.all():
+                self._profile(place, f, alive[~passed])
+            alive = alive[np.flatnonzero(passed)]  # quicker than by the mask itself
         return alive
 
     def _call(self, f: int, alive: Rows, takers: list[_Profiled]) -> tuple[Verdict, float]:

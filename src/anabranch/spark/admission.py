@@ -27,8 +27,8 @@ from anabranch.spark.undecided import ERROR_COLUMN, PREDICATE_COLUMN
 def input_types(df: DataFrame, members: Sequence[Predicate], kept: dict[str, DataType]) -> dict[str, DataType]:
     """Columns that enter the worker, with their types; kept ones are computed there."""
     types: dict[str, DataType] = {}
-    fold = folding(df.sparkSession)
     for name in kept:
+        fold = folding(df.sparkSession)
         if fold(name) in map(fold, df.columns):
             raise QueryError(
                 f"the kept column {name!r} is in the input already", hint="choose another name for keep=..."
@@ -84,8 +84,11 @@ def column_names(attributes: Any) -> tuple[str, ...]:
 
 def column_type(df: DataFrame, name: str, columns: Sequence[str], where: str) -> DataType:
     """The type of the column that a user means by a name."""
+    alike = [f for f in df.schema.fields if f.name.lower() == name.lower()]
+    if [f.name for f in alike] == [name]:
+        return alike[0].dataType
     fold = folding(df.sparkSession)
-    matches = [f.dataType for f in df.schema.fields if fold(f.name) == fold(name)]
+    matches = [f.dataType for f in alike if fold(f.name) == fold(name)]
     if len(matches) == 1:
         return matches[0]
     if matches:

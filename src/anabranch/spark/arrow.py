@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -41,8 +41,8 @@ from anabranch.spark.delivery import Address
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.identities import with_identities_of
 from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
-from anabranch.spark.names import column, unused_name
-from anabranch.spark.plans import attribute
+from anabranch.spark.names import column, unused_name, written
+from anabranch.spark.plans import Attributes
 from anabranch.spark.schemas import arrow_type
 from anabranch.spark.undecided import ERROR_TYPE, lacks, noted
 
@@ -191,7 +191,7 @@ class FilterTask:
             there = {name: mask[at : at + size] for name, mask in failed.items()}
             columns = Columns(slices, converters, self.time_zone, length=size, failed=there)
             before, reason = pipeline.policies(), pipeline.reason
-            attributes = {name: attribute(slices[name], self.time_zone) for name in self.attributes}
+            attributes = Attributes({name: slices[name] for name in self.attributes}, self.time_zone)
             outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
             if pipeline.reason != reason:
                 decisions.append(self._routes_changed(pipeline, partition))
@@ -324,14 +324,16 @@ def apply(df: DataFrame, task: FilterTask) -> DataFrame:
     return run(df, task)
 
 
-def _inputs(df: DataFrame, task: FilterTask) -> list[Column]:
+def _inputs(df: DataFrame, task: FilterTask) -> list[str | Column]:
     """What enters the worker: columns, and which of them lack a value."""
     flags = [lacks(task.errors, name) for name in task.lacking] if task.errors else []
-    return [*(column(df, name) for name in task.columns), *flags]
+    return [*(written(df, name) for name in task.columns), *flags]
 
 
 def _with_arrow_udf(df: DataFrame, task: FilterTask) -> DataFrame:
     """Spark 4.1 and newer: only the columns that predicates read enter the worker."""
+    if not task.kept and not task.errors:
+        return df.where(_arrow_udf(df, task, BooleanType(), lambda judged: pa.array(judged.going_on())))
     kept = [f"kept{i}" for i in range(len(task.kept))]
     shape = StructType([StructField("goes_on", BooleanType())])
     for name, (_, kind) in zip(kept, task.kept, strict=True):
@@ -339,23 +341,36 @@ def _with_arrow_udf(df: DataFrame, task: FilterTask) -> DataFrame:
     if task.errors:
         shape.add("error", ERROR_TYPE)
 
-    def judge(batches: Iterator[Any]) -> Iterator[pa.Array]:
-        for judged in task.run((b,) if isinstance(b, pa.Array) else b for b in batches):
-            arrays = [pa.array(judged.going_on()), *judged.kept(), *([judged.errors()] if task.errors else [])]
-            yield pa.StructArray.from_arrays(arrays, names=shape.fieldNames())
+    def told(judged: Judged) -> pa.Array:
+        arrays = [pa.array(judged.going_on()), *judged.kept(), *([judged.errors()] if task.errors else [])]
+        return pa.StructArray.from_arrays(arrays, names=shape.fieldNames())
 
-    inputs = _inputs(df, task) or [F.lit(0)]
-    batch_type: Any = pa.Array if len(inputs) == 1 else tuple[pa.Array, ...]
-    judge.__annotations__ = {"batches": Iterator[batch_type], "return": Iterator[pa.Array]}
-    udf = F.arrow_udf(judge, shape).asNondeterministic()  # type: ignore[attr-defined]
     verdict = unused_name(df, "__anabranch")
-    judged, fields = df.withColumn(verdict, udf(*inputs)), F.col(verdict)
+    judged, fields = df.withColumn(verdict, _arrow_udf(df, task, shape, told)), F.col(verdict)
     out = judged.where(fields["goes_on"])
     for (name, _), field in zip(task.kept, kept, strict=True):
         out = out.withColumn(name, fields[field])
     if not task.errors:
         return out.drop(verdict)
     return noted(out.withColumn(verdict, fields["error"]), task.errors, verdict)
+
+
+def _arrow_udf(df: DataFrame, task: FilterTask, kind: DataType, told: Callable[[Judged], pa.Array]) -> Column:
+    """The task as a column: what is told of each batch that was judged.
+
+    Nondeterministic, or Spark would move it, run it twice, or join it with its neighbours into one condition of which
+    all parts see all rows.
+    """
+
+    def judge(batches: Iterator[Any]) -> Iterator[pa.Array]:
+        for judged in task.run((b,) if isinstance(b, pa.Array) else b for b in batches):
+            yield told(judged)
+
+    inputs = _inputs(df, task) or [F.lit(0)]
+    batch_type: Any = pa.Array if len(inputs) == 1 else tuple[pa.Array, ...]
+    judge.__annotations__ = {"batches": Iterator[batch_type], "return": Iterator[pa.Array]}
+    found: Column = F.arrow_udf(judge, kind).asNondeterministic()(*inputs)  # type: ignore[attr-defined]
+    return found
 
 
 def _with_map_in_arrow(df: DataFrame, task: FilterTask) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from inspect import signature
@@ -27,7 +28,7 @@ from pyspark.sql.types import (
     VariantVal,
 )
 
-from anabranch.model.arrays import Mask, Rows
+from anabranch.model.arrays import Mask, Rows, all_rows
 from anabranch.spark.messages import message
 
 Converter = Callable[[Any], Any]
@@ -80,6 +81,7 @@ class Columns:
         self.length = length
         self.time_zone = time_zone
         self._converters = converters
+        self._whole: dict[str, list[Any]] = {}
         self._decoded: dict[str, tuple[Any, Mask]] = {}
         self._places: dict[str, Rows] = {}
         self._failed: dict[str, Mask] = failed or {}
@@ -129,6 +131,16 @@ class Columns:
 
         Whoever asks gets lists and dicts of their own: what one function does to them must not reach the next.
         """
+        values = self._values(name, rows)
+        copy = copier(self.arrays[name].type)
+        return values if copy is None else list(map(copy, values))
+
+    def _values(self, name: str, rows: Rows) -> list[Any]:
+        if name not in self._whole and name not in self._decoded and self._is_all(rows):
+            self._decode_whole(name)
+        whole = self._whole.get(name)
+        if whole is not None:
+            return whole if self._is_all(rows) else [whole[row] for row in rows.tolist()]
         if name not in self._decoded:
             self._decoded[name] = np.empty(self.length, dtype=object), np.zeros(self.length, dtype=np.bool_)
         decoded, known = self._decoded[name]
@@ -137,13 +149,19 @@ class Columns:
             self._decode(name, missing, decoded)
             known[missing] = True
         values: list[Any] = decoded[rows].tolist()
-        copy = copier(self.arrays[name].type)
-        return values if copy is None else list(map(copy, values))
+        return values
 
     def unreadable(self, names: Sequence[str], rows: Rows) -> dict[int, str]:
         """Which of some rows, by their places, have a value that Python does not have, among those decoded; and why."""
         found = [self._unreadable[name] for name in reversed(names) if name in self._unreadable]
         return {i: why[row] for why in found for i, row in enumerate(rows.tolist()) if row in why}
+
+    def _decode_whole(self, name: str) -> None:
+        """Decode a column at once, where all its values are there in Python."""
+        with suppress(Exception):  # those who decode it in parts find out what is wrong, and where
+            self._whole[name] = list(
+                _python_values(self.array(name, all_rows(self.length)), self._converters.get(name))
+            )
 
     def _decode(self, name: str, rows: Rows, decoded: Any) -> None:
         """Decode some rows at once; where that fails, halve them until those that cannot be decoded stand alone."""
@@ -159,7 +177,8 @@ class Columns:
                 self._unreadable.setdefault(name, {})[int(rows[0])] = why
 
     def _is_all(self, rows: Rows) -> bool:
-        return len(rows) == self.length and bool(np.array_equal(rows, np.arange(self.length)))
+        everything = all_rows(self.length)
+        return rows is everything or (len(rows) == self.length and bool(np.array_equal(rows, everything)))
 
     def series(self, name: str, rows: Rows) -> Any:
         """The column at some rows, as a pandas Series (a DataFrame for a struct), as in Spark's pandas UDFs."""
@@ -220,7 +239,8 @@ def true_mask(array: pa.Array) -> Any:
     >>> true_mask(pa.array([True, None, False])).tolist()
     [True, False, False]
     """
-    return pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+    known = pc.fill_null(array, False) if array.null_count else array
+    return known.to_numpy(zero_copy_only=False)
 
 
 def converter(kind: DataType) -> Converter | None:

@@ -234,6 +234,8 @@ def _call_each(
 def _converted(values: Any, kind: pa.DataType, time_zone: str | None = None) -> pa.Array:
     """Values as an array of a type; with the session's time zone, those of a function of whole columns."""
     pandas_like = hasattr(values, "dtype")
+    if pandas_like and kind == BOOLEAN and values.dtype == np.bool_:
+        return pa.array(np.asarray(values))  # has no NULL to look for
     if pandas_like and time_zone is not None and _is_instant(kind):
         values = instants(values, time_zone)
     if (encode := encoder(kind, time_zone)) and not (pandas_like and values.dtype.kind == "M"):

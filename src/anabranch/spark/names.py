@@ -28,5 +28,9 @@ def unused_name(df: DataFrame, wish: str) -> str:
 
 def column(df: DataFrame, name: str) -> Column:
     """The column that a user means by a name."""
-    literal = name.lower() in (c.lower() for c in df.columns)
-    return F.col(quoted(name) if literal else name)
+    return F.col(written(df, name))
+
+
+def written(df: DataFrame, name: str) -> str:
+    """How the column that a user means by a name is written for Spark."""
+    return quoted(name) if name.lower() in (c.lower() for c in df.columns) else name
