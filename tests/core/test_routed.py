@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -98,6 +99,26 @@ def test_nobody_looks_for_routes_where_filters_take_less_time(
     assert (worker.pipeline.plan is not None) == looks
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_where_there_is_nothing_to_find_a_small_input_is_looked_at_once(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, looked = np.random.default_rng(seed), []
+    times = (1_767_225_600_000_000 + rng.integers(0, 86_400_000_000, 5000)).astype("datetime64[us]")
+    passes = rng.random((5000, 3)) < (0.3, 0.6, 0.8)
+    worker = Worker(passes, {"user": rng.integers(0, 10_000, 5000), "at": times})
+    propose = ClassLearner.propose
+
+    def noted(learner: ClassLearner, costs: Floats) -> Proposal | None:
+        worker.now += 0.002
+        looked.append(worker.at)
+        return propose(learner, costs)
+
+    monkeypatch.setattr(ClassLearner, "propose", noted)
+    worker.run()
+    assert len(looked) == 1
+
+
 @pytest.mark.parametrize(("call", "kept"), [(0.0, True), (1e-3, False)])
 def test_routes_are_not_kept_where_calling_filters_more_often_takes_longer(call: float, kept: bool) -> None:
     worker = Worker(*two_regimes(300_000), cost=1e-5, call=call).run(batch=500)
@@ -172,6 +193,16 @@ def test_classes_that_swap_their_orders_are_followed() -> None:
     zone, late = rng.integers(0, 2, 120_000), (np.arange(120_000) >= 60_000).astype(int)
     passes = rng.random((120_000, 4)) < REGIMES[zone ^ late]
     assert rows_to_recover(passes, {"zone": ZONES[zone]}, (2e-5,) * 4, 60_000, zone ^ late) <= 50_000
+
+
+def test_phases_too_short_to_be_followed_are_not_learned_each() -> None:
+    """Every phase of 300 rows has an order of its own, which is known when the phase is over."""
+    rng, phase = np.random.default_rng(0), np.arange(60_000) // 300 % 4
+    rates = np.array([np.roll((0.05, 0.9, 0.85, 0.8), first) for first in range(4)])
+    passes = rng.random((60_000, 4)) < rates[phase]
+    worker = Worker(passes, {"id": np.arange(60_000)}).run()
+    best = min(row_costs(order, ~passes, np.ones(4)).mean() for order in itertools.permutations(range(4)))
+    assert worker.calls_per_row < 1.2 * best
 
 
 def test_routes_whose_benefit_is_gone_become_one_order_again() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.benches import harness, plain
 from anabranch.benches.filters import SEED
-from anabranch.benches.harness import race, run
+from anabranch.benches.harness import answer, race, run, settled
 from anabranch.benches.native import best_and_worst, fixed, write_lines
 from anabranch.benches.workloads import Workload, build, independent
 from anabranch.errors import InternalError
@@ -22,6 +23,32 @@ def test_contenders_that_return_other_rows_are_found_out(spark: SparkSession) ->
     rows: DataFrame = spark.range(100)
     with pytest.raises(InternalError, match="eleven returned 11 rows, or others, instead of 10"):
         race(contenders, rows, rounds=1, warm_up_on=spark.range(20))
+
+
+def test_a_race_that_takes_long_ends_after_few_rounds(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "RACE_SECONDS", 0.0)
+    found = race({"all": lambda df: df}, spark.range(10), rounds=9, warm_up_on=spark.range(2))
+    assert len(found.seconds["all"]) == harness.FEWEST_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("noise", "again", "rounds", "over"),
+    [(0.002, 1.0, 5, True), (0.002, 1.0, 4, False), (0.002, 1.03, 5, False), (0.05, 1.0, 5, False)],
+)
+def test_a_race_is_settled_when_ratios_are_tight_and_the_control_is_even(
+    noise: float, again: float, rounds: int, over: bool
+) -> None:
+    rng = np.random.default_rng(1)
+    busy = rng.uniform(1, 3, rounds)  # whole rounds may be slow
+    best, ours = (busy * (1 + rng.normal(0, noise, rounds)) for _ in range(2))
+    assert settled({"best": best.tolist(), "ours": ours.tolist(), "best again": (again * best).tolist()}) is over
+
+
+def test_long_texts_pass_alike_in_plain_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path = plain._write_texts(tmp_path / "texts", 1_000, 80)
+    ours = answer(plain._judged(spark, "auto", list(plain.SHARES), path))
+    assert ours == answer(plain._by_spark(spark, path))
+    assert 0 < ours[0] < 80
 
 
 def test_plain_spark_chained_filters_and_ours_return_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from py4j.clientserver import JavaClient
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
 import anabranch as ab
@@ -31,6 +31,12 @@ def above_each(value: int) -> bool:
     return value > 500
 
 
+def in_spark() -> Callable[[str], Column]:
+    make: Any = pandas_udf
+    made: Callable[[str], Column] = make(above, "boolean")
+    return made
+
+
 def nodes(df: DataFrame) -> list[str]:
     """Names of the physical operators, from the top."""
     plan = df._jdf.queryExecution().sparkPlan().toString()
@@ -41,7 +47,7 @@ def nodes(df: DataFrame) -> list[str]:
 def test_a_single_predicate_has_the_plan_of_plain_spark(spark: SparkSession, function: Callable[..., Any]) -> None:
     rows = spark.range(0, 1000, 1, 2)
     f = ab.Filter(ab.predicate(function, "id", name="above"))
-    plain = rows.where(pandas_udf(above, "boolean")("id"))
+    plain = rows.where(in_spark()("id"))
     assert nodes(f.apply(rows)) == nodes(plain) == ["Project", "Filter", "ArrowEvalPython", "Range"]
     assert f.apply(rows).count() == 499
     (counted,) = f.report().predicates
@@ -75,6 +81,6 @@ def test_a_filter_asks_java_little_more_than_a_function_of_spark(
     monkeypatch.setattr(JavaClient, "send_command", counted)
     rows = spark.range(0, 1000, 1, 2).selectExpr("id", *(f"id + {i} as c{i}" for i in range(8)))
     rows.schema  # noqa: B018 - asked for once
-    plain = questions(lambda: rows.where(pandas_udf(above, "boolean")("id")))
+    plain = questions(lambda: rows.where(in_spark()("id")))
     ours = questions(lambda: ab.where(rows, ab.predicate(above, "id", name="above")))
     assert ours <= plain + 15, (ours, plain)

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 import anabranch as ab
-from anabranch.benches import cheap, native, real
+from anabranch.benches import cheap, native, plain, real
 from anabranch.benches.harness import Contender, Race, answer, race, run
 from anabranch.benches.workloads import (
     Workload,
@@ -196,6 +196,9 @@ WORKLOADS = (
     drift,
     neutral,
     cheap.run,
+    plain.texts,
+    plain.cheap,
+    plain.nothing_to_find,
     overhead,
     width,
     scale,

@@ -1,11 +1,13 @@
 """Races: contenders on the same rows, interleaved, with the answers compared.
 
 The machine is noisy, so a ratio is the median of the ratios of neighbouring runs, and every race can carry an A/A
-control: the same contender twice, whose ratio shows how far chance goes.
+control: the same contender twice, whose ratio shows how far chance goes. A race ends when more rounds would hardly move
+a ratio, or when it has taken its time.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import time
@@ -13,6 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +27,11 @@ from anabranch.measure import Bar, exit_code, table, write_json
 from anabranch.spark.session import local_session
 
 MOST_WARM_UPS = 4
+ENOUGH_ROUNDS = 5
+FEWEST_ROUNDS = 3
+RACE_SECONDS = 20.0
+TIGHT = 0.01
+CONTROL_WITHIN = 0.02
 SETTLED = 0.9
 
 T = TypeVar("T")
@@ -67,7 +75,7 @@ class Race:
 
     def ratio(self, slower: str, faster: str) -> float:
         """Median over runs of one contender's time divided by the other's in the same round."""
-        return statistics.median(a / b for a, b in zip(self.seconds[slower], self.seconds[faster], strict=True))
+        return statistics.median(_ratios(self.seconds[slower], self.seconds[faster]))
 
     def fastest(self, prefix: str = "") -> str:
         """Name of the contender with the smallest median, among those whose name starts with a prefix."""
@@ -81,6 +89,8 @@ class Race:
 def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_on: T) -> Race:
     """Run all contenders on the same input, each round in another order; all must return the same bag of rows.
 
+    There are so many rounds at most: a race is over when it is `settled`, and after `RACE_SECONDS` anyway.
+
     Who runs behind whom changes, too: a run may be slower behind one of another kind than behind its own.
 
     Runs on a cheap input of the same shape come first, so that Spark compiles what it compiles once per query, and its
@@ -89,7 +99,10 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
     result = Race({name: [] for name in contenders})
     names = list(contenders)
     _warm_up([partial(contenders[name], warm_up_on) for name in names], most=min(MOST_WARM_UPS, rounds + 1))
+    started = time.perf_counter()
     for number in range(rounds):
+        if over(result.seconds, time.perf_counter() - started):
+            break
         for name in _turns(names, number):
             began = time.perf_counter()
             found = answer(contenders[name](on))
@@ -99,6 +112,46 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
             elif result.answer != found:
                 raise InternalError(f"{name} returned {found[0]} rows, or others, instead of {result.answer[0]}")
     return result
+
+
+def over(seconds: Mapping[str, Sequence[float]], elapsed: float) -> bool:
+    """Whether a race needs no more rounds, or has taken its time.
+
+    >>> over({"ours": [1.0, 1.1, 1.0], "plain": [2.0, 3.1, 1.0]}, elapsed=5.0)
+    False
+    >>> over({"ours": [1.0, 1.1, 1.0], "plain": [2.0, 3.1, 1.0]}, elapsed=25.0)
+    True
+    """
+    rounds = min(map(len, seconds.values()))
+    return settled(seconds) or (rounds >= FEWEST_ROUNDS and elapsed >= RACE_SECONDS)
+
+
+def settled(seconds: Mapping[str, Sequence[float]]) -> bool:
+    """Whether all ratios are known to a percent, and who ran twice was as fast both times.
+
+    >>> settled({"ours": [1.01, 2.0, 1.0, 1.5, 3.02], "best": [1.0, 2.0, 1.0, 1.49, 3.0]})
+    True
+    >>> settled({"best": [1.0] * 5, "best again": [1.1] * 5})
+    False
+    """
+    if min(map(len, seconds.values())) < ENOUGH_ROUNDS:
+        return False
+    tight = all(_margin(_ratios(seconds[a], seconds[b])) <= TIGHT for a, b in combinations(seconds, 2))
+    controls = [(name, name.removesuffix(" again")) for name in seconds if name.endswith(" again")]
+    return tight and all(
+        abs(statistics.median(_ratios(seconds[again], seconds[name])) - 1) <= CONTROL_WITHIN for again, name in controls
+    )
+
+
+def _ratios(some: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [a / b for a, b in zip(some, others, strict=True)]
+
+
+def _margin(ratios: Sequence[float]) -> float:
+    """How far off the median may be, relative to it: two standard errors, by the median deviation."""
+    middle = statistics.median(ratios)
+    deviation = statistics.median(abs(r / middle - 1) for r in ratios)
+    return 2 * 1.253 * 1.4826 * deviation / math.sqrt(len(ratios))
 
 
 def _turns(names: Sequence[str], number: int) -> list[str]:

@@ -52,6 +52,7 @@ WATCHING_BUDGET = 0.01
 RESTING_PROBABILITY = 0.002
 CALM_PROFILES = 64
 WORTHWHILE = 0.98
+SHORT_PEACE_ROWS = 1600
 
 
 class Auto(Reoptimizer):
@@ -75,7 +76,7 @@ class Auto(Reoptimizer):
         self._noted: Counts = np.zeros((2, filters), dtype=np.int64)
         self._probability = self._effort = 1.0
         self._doubted: Order | None = None
-        self._calm = self._rows = 0
+        self._calm = self._rows = self._restless = 0
         self.mode = "learning"
         if seed is not None and len(seed.drops) >= LEARNING_PROFILES:
             self._watch("learned before")
@@ -153,7 +154,10 @@ class Auto(Reoptimizer):
         )
         self._sweeper = None
         self._doubted = self.order
-        self._probability, self._rows = self._effort, 0
+        # Where alarms follow each other that soon, what one has led to is of little use.
+        self._restless = self._restless + 1 if self._rows < SHORT_PEACE_ROWS else 0
+        self._probability = max(self._effort / 2**self._restless, WATCHING_PROBABILITY)
+        self._rows = 0
         self._rates.forget()
         self.mode, self.reason = "learning", reason
 

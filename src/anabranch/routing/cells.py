@@ -179,7 +179,7 @@ def split(attribute: str, array: pa.Array) -> Split | None:
         return None
     if discrete or distinct <= RANGES:
         return _by_value(attribute, array, counts)
-    if pa.types.is_temporal(kind) and python_values(counts) is None:
+    if pa.types.is_temporal(kind) and not _readable(array):
         return None
     values = numbers(array)
     values = values[np.isfinite(values)]
@@ -205,6 +205,12 @@ def _coming_back(s: Split | None, array: pa.Array) -> Split | None:
     frequent = early + late >= ROWS_TO_COME_BACK
     again = (early > 0) & (late > 0)
     return s if frequent.any() and again[frequent].mean() >= COMES_BACK else None
+
+
+def _readable(array: pa.Array) -> bool:
+    """Whether Python has all dates or times of an array: it has those between any two that it has."""
+    ends = pc.min_max(array)
+    return python_values(pa.array([ends["min"], ends["max"]])) is not None
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,6 +50,7 @@ from anabranch.routing.gain_ratio import information_gain, significant
 from anabranch.routing.held_out import halves
 
 SMALLEST_SAMPLE = 60
+FIRST_LOOK_ROWS = 120
 LARGEST_SAMPLE = 800
 LONGEST_WAIT = 240
 FINALISTS = 3
@@ -111,7 +112,7 @@ class ClassLearner:
     def forget(self) -> None:
         """Start anew, with data that has changed."""
         self._parts: deque[tuple[Columns, BoolMatrix]] = deque()
-        self._rows, self._new, self._untaken, self._wait = 0, 0, 0, SMALLEST_SAMPLE
+        self._rows, self._new, self._untaken, self._wait = 0, 0, 0, FIRST_LOOK_ROWS
 
     def sample(self) -> tuple[dict[str, pa.Array], BoolMatrix]:
         """The sampled rows."""
