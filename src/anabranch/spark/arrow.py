@@ -41,7 +41,7 @@ from anabranch.spark.delivery import Address
 from anabranch.spark.evaluators import Evaluator
 from anabranch.spark.identities import with_identities_of
 from anabranch.spark.ledger import Kinds, Part, TaskKey, TaskRecord
-from anabranch.spark.names import column, unused_name, written
+from anabranch.spark.names import unused_name, written
 from anabranch.spark.plans import Attributes
 from anabranch.spark.schemas import arrow_type
 from anabranch.spark.undecided import ERROR_TYPE, lacks, noted
