@@ -3,6 +3,10 @@ BIN    := $(VENV)/bin
 PIP    := -m pip install --quiet --disable-pip-version-check
 SPARKS := 4.0 4.1 4.2 4.3
 
+# Test modules run in two processes, each with a Spark session of its own; `make test JOBS=1` runs them one by one.
+JOBS     ?= 2
+PARALLEL := -n $(JOBS) --dist loadfile
+
 # The first Python that is new enough and can make a virtual environment; `make PYTHON=...` overrides.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -18,13 +22,13 @@ demo: java  ## watch filters being reordered (about a minute)
 	@$(BIN)/anabranch demo
 
 quick: $(VENV)/installed  ## the tests that need no Spark (a minute)
-	@$(BIN)/python -m pytest -m 'not spark and not full'
+	@$(BIN)/python -m pytest $(PARALLEL) -m 'not spark and not full'
 
 test: java  ## every capability, with all examples of docstrings and documentation (some minutes)
-	@$(BIN)/python -m pytest -m 'not full'
+	@$(BIN)/python -m pytest $(PARALLEL) -m 'not full'
 
-test-full: java  ## all tests: more random cases, more kills, every peer (half an hour)
-	@$(BIN)/python -m pytest
+test-full: java  ## all tests: more random cases and kills (half an hour)
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest $(PARALLEL)
 
 check: lint types layers  ## style, types, layers
 

@@ -22,10 +22,11 @@ REAL_DATA = ROOT.parent / "shared" / "data"
 # Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
 # the profile `soak` looks for new ones.
 settings.register_profile(
-    "ci", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "fast", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-settings.register_profile("soak", settings.get_profile("ci"), max_examples=2000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile("full", settings.get_profile("fast"), max_examples=60)
+settings.register_profile("soak", settings.get_profile("fast"), max_examples=2000, derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_report_header() -> str:

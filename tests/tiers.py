@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def tiers(cases: Iterable[Any], fast: int, reason: str = "more of the same kind") -> list[Any]:
@@ -16,3 +17,8 @@ def tiers(cases: Iterable[Any], fast: int, reason: str = "more of the same kind"
     """
     left_out = [pytest.mark.full(reason=reason)]
     return [pytest.param(case, marks=left_out if place >= fast else []) for place, case in enumerate(cases)]
+
+
+def examples(times: float) -> settings:
+    """So many times as many examples of Hypothesis as the tier has of most properties."""
+    return settings(max_examples=round(times * settings().max_examples))

@@ -347,7 +347,7 @@ def test_what_the_page_lists_is_refused_by_that_name() -> None:
     section = PAGE.read_text().split("## What is not supported")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \| `(Select .+?|With .+?)` \| (.+?) \|$", section, re.MULTILINE)
     assert len(rows) == section.count("\n| ") - 1 > 40, "every row but the first has a query"
-    catalog = Catalog({"s1": ("k", "a"), "s2": ("k", "b"), "s3": ("k", "c")})
+    catalog = Catalog({"s1": ("k", "a"), "s2": ("k", "b"), "s3": ("k", "c")}, {"r": ("k", "label")})
     for name, text, _ in rows:
         with pytest.raises(CQLError) as caught:
             bind(text, catalog, "q")

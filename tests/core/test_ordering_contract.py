@@ -10,7 +10,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -228,7 +228,6 @@ def samples(draw: st.DrawFn) -> tuple[BoolMatrix, Floats, Precedence]:
     return rows, costs, constraints(draw(st.integers(0, 99)), filters)
 
 
-@settings(max_examples=60)
 @given(samples())
 def test_the_optimal_order_is_the_best_of_all_permutations(case: tuple[BoolMatrix, Floats, Precedence]) -> None:
     rows, costs, precedence = case

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.benches.recovery import rows_to_recover
@@ -267,7 +267,6 @@ def test_routes_learned_elsewhere_are_used_at_once() -> None:
     assert worker.calls_per_row < 1.25
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     filters=st.integers(1, 5),

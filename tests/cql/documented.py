@@ -247,8 +247,8 @@ UNSUPPORTED = (
     ("Select {0} As n From {1} Where ({0}, 1) Not In (Select {3}, 1 From {2})", "Not In with several columns"),
 )
 CORRELATED_AGGREGATE = "an aggregation cannot be compared with the outer query"
-CORRELATED_VALUE = "does not stand in From|correlated scalar subquery"
-FURTHER_OUT = "does not stand in From"
+FURTHER_OUT = "a comparison with a query further out"
+CORRELATED_VALUE = f"{FURTHER_OUT}|correlated scalar subquery"
 COMPARISONS = ("=", "<", ">", "<=", ">=", "<>")
 
 KEYWORDS = set(

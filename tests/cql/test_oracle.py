@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 import sqlglot
-from hypothesis import given, settings
+from hypothesis import given
 from sqlglot import exp
 
 from cql.generate import cases, random_case
 from cql.oracle import Oracle, Window, normalised, stream_kind
 from cql.streams import SECOND, Case, Relation, Row, Stream
+from tiers import examples
 
 needs_dialect = pytest.mark.skipif(
     importlib.util.find_spec("anabranch.cql.dialect") is None, reason="the dialect is not there yet"
@@ -326,7 +327,7 @@ def evaluate(case: Case) -> None:
 
 
 @needs_dialect
-@settings(max_examples=100)
+@examples(1.5)
 @given(cases())
 def test_every_generated_query_can_be_evaluated(case: Case) -> None:
     evaluate(case)

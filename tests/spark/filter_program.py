@@ -19,17 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 import anabranch as ab
 
-FOLDER = Path(sys.argv[1])
+
+def filter_on(folder: Path, name: str) -> ab.Filter:
+    return ab.Filter(ab.predicate(lambda id: id % 2 == 0, "id", name="even"), state=folder / name)
 
 
-def filter_on(name: str) -> ab.Filter:
-    return ab.Filter(ab.predicate(lambda id: id % 2 == 0, "id", name="even"), state=FOLDER / name)
-
-
-def retried(numbers: DataFrame) -> dict[str, Any]:
+def retried(folder: Path, numbers: DataFrame) -> dict[str, Any]:
     def first_time(name: str) -> bool:
         try:
-            (FOLDER / name).touch(exist_ok=False)
+            (folder / name).touch(exist_ok=False)
         except FileExistsError:
             return False
         return True
@@ -44,28 +42,28 @@ def retried(numbers: DataFrame) -> dict[str, Any]:
             raise RuntimeError("only once")
         return id % 3 == 0
 
-    f = ab.Filter(ab.predicate(deadly, "id"), ab.predicate(raising, "id"), state=FOLDER / "retried")
+    f = ab.Filter(ab.predicate(deadly, "id"), ab.predicate(raising, "id"), state=folder / "retried")
     found = sorted(row.id for row in f.apply(numbers).collect())
     report = f.report()
     counts = {name: [getattr(p, name) for p in report.predicates] for name in ("dropped", "errors")}
     return {"found": found, "rows": report.rows, **counts}
 
 
-def state_folders(spark: SparkSession, numbers: DataFrame) -> dict[str, Any]:
+def state_folders(folder: Path, spark: SparkSession, numbers: DataFrame) -> dict[str, Any]:
     own = spark.sparkContext.accumulator(0)
-    quick = filter_on("quick")
+    quick = filter_on(folder, "quick")
     for _ in range(3):
         quick.apply(numbers).count()
-    older = filter_on("shared")
+    older = filter_on(folder, "shared")
     older.apply(numbers).count()
-    newer = filter_on("shared")
+    newer = filter_on(folder, "shared")
     newer.apply(numbers).count()
     older.apply(numbers).count()
-    blocked, other = filter_on("blocked"), filter_on("other")
-    shutil.rmtree(FOLDER / "blocked")
-    (FOLDER / "blocked").touch()
-    deleted = filter_on("deleted")
-    shutil.rmtree(FOLDER / "deleted")
+    blocked, other = filter_on(folder, "blocked"), filter_on(folder, "other")
+    shutil.rmtree(folder / "blocked")
+    (folder / "blocked").touch()
+    deleted = filter_on(folder, "deleted")
+    shutil.rmtree(folder / "deleted")
     for f in (blocked, blocked, deleted, other):
         f.apply(numbers).count()
     numbers.rdd.foreach(lambda _: own.add(1))
@@ -76,9 +74,9 @@ def state_folders(spark: SparkSession, numbers: DataFrame) -> dict[str, Any]:
     return {"own": own.value, "other": other.report().rows, "reported": reported}
 
 
-def switched(spark: SparkSession) -> dict[str, Any]:
+def switched(folder: Path, spark: SparkSession) -> dict[str, Any]:
     """Rows of two classes; a worker dies in a job whose tasks switch to other routes, with what it had learned."""
-    armed, died = FOLDER / "armed", FOLDER / "died while switching"
+    armed, died = folder / "armed", folder / "died while switching"
 
     def judge(hidden: int, id: int) -> bool:
         if id == 15000 and armed.exists() and not died.exists():
@@ -114,22 +112,26 @@ def switched(spark: SparkSession) -> dict[str, Any]:
     return {"same": same, "counted": f.report().rows == 24000 * applied, "died": died.exists()}
 
 
-def silent(numbers: DataFrame) -> None:
-    f = filter_on("silent")
+def silent(folder: Path, numbers: DataFrame) -> None:
+    f = filter_on(folder, "silent")
     for _ in range(3):
         f.apply(numbers).count()
 
 
-def main(life: str) -> None:
+def main(folder: Path, life: str) -> None:
     spark = ab.local_session("filters", 2, **{"spark.master": "local[2,4]"})
     numbers = spark.range(0, 2000, 1, 4)
-    told = {"retried": retried(numbers)}
-    told |= {"folders": state_folders(spark, numbers)} if life == "killed" else {"switched": switched(spark)}
+    told = {"retried": retried(folder, numbers)}
+    told |= (
+        {"folders": state_folders(folder, spark, numbers)}
+        if life == "killed"
+        else {"switched": switched(folder, spark)}
+    )
     print(json.dumps(told), flush=True)
     if life == "killed":
         sys.stdin.read()
-    silent(numbers)
+    silent(folder, numbers)
 
 
 if __name__ == "__main__":
-    main(sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -27,6 +27,7 @@ from anabranch.routing.routed import RoutePlan
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.spark.arrow import ROUTING, FilterTask, Judged
 from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
+from tiers import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,7 +205,7 @@ def run(job: FilterTask, rows: int, most: int) -> list[Judged]:
     return list(job.run((pa.array(numbers[at : at + most]), kinds.slice(at, most)) for at in range(0, rows, most)))
 
 
-@settings(max_examples=200)
+@examples(3)
 @given(
     terms=st.lists(terms, min_size=1, max_size=5).map(readable),
     policy=policies,
@@ -250,7 +251,7 @@ def check_calls(script: Script) -> None:
             assert max(Counter(script.calls[f]).values(), default=1) == 1
 
 
-@settings(max_examples=100)
+@examples(1.5)
 @given(
     terms=st.lists(terms, min_size=1, max_size=4).map(readable),
     policy=policies,

@@ -105,7 +105,7 @@ class Scope:
             if found is not None and self.outer.closed:
                 raise self.context.error("a correlated scalar subquery is not supported", column, VALUES)
         if found is None:
-            raise self._unknown(parts, column)
+            raise self._too_far_out(parts, column) or self._unknown(parts, column)
         scope, number, name, fields = found
         identifier = exp.Identifier(this=scope.use(number, name), quoted=True)
         bound: exp.Expr = exp.Column(this=identifier)
@@ -143,6 +143,15 @@ class Scope:
             candidates = ", ".join(f"{self.sources[i].alias}.{parts[0]}" for i in holders)
             raise self.context.error(f"column {parts[0]!r} is ambiguous", column, f"write one of {candidates}")
         return self, holders[0], parts[0], parts[1:]
+
+    def _too_far_out(self, parts: Sequence[str], column: exp.Column) -> Exception | None:
+        scope = self.outer
+        while scope is not None and scope.outer is not None:
+            scope = scope.outer
+            if scope._find(parts, column) is not None:
+                what, hint = "a comparison with a query further out than the next is not supported", "use a join"
+                return self.context.error(what, column, hint)
+        return None
 
     def _unknown(self, parts: Sequence[str], column: exp.Column) -> Exception:
         shown = [each for each in self.sources if not each.hidden]
