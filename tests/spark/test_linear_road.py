@@ -21,6 +21,8 @@ CARS, CROWD = (7000, 50) if os.environ.get("ANABRANCH_SOAK") else (700, 5)
 
 Answers = dict[str, Counter[Row]]
 
+pytestmark = pytest.mark.full(reason="takes long; NEXMark runs through Spark, and Linear Road without, in every tier")
+
 
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:

@@ -19,17 +19,25 @@ from typing import Any
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, IntegerType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from anabranch.errors import InternalError
 from anabranch.mesh.nodes import Among, Leaf, Node, Test
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import Order
-from anabranch.model.attributes import LAST_MICROSECOND, ClockPart
+from anabranch.model.attributes import LAST_MICROSECOND, LONGEST_TEXT, ClockPart
 from anabranch.routing.cells import Cells, RangeSplit, Split, runs
 from anabranch.routing.routed import Classifier
 from anabranch.spark.names import column
-from anabranch.spark.plans import looked_at
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times have no zone
 
@@ -63,8 +71,13 @@ class _Attribute:
     kind: DataType
 
     def missing(self) -> Column:
-        """Whether there is nothing to compare; Spark sorts NaN above all numbers."""
+        """Whether there is nothing to compare; Spark sorts NaN above all numbers.
+
+        Long texts count as missing; there is no need to say so where a text is compared with short ones.
+        """
         unknown = self.value.isNull()
+        if isinstance(self.kind, StringType):
+            return unknown | (F.octet_length(self.value) > LONGEST_TEXT)
         return unknown | F.isnan(self.value) if self._floating() else unknown
 
     def among(self, values: Sequence[Any]) -> Column:
@@ -98,8 +111,7 @@ class _Attribute:
 def _attributes(df: DataFrame, names: Sequence[str]) -> dict[str, _Attribute]:
     columns = [column(df, name) for name in names]
     kinds = [field.dataType for field in df.select(*columns).schema.fields]
-    found = [_Attribute(looked_at(value, kind), kind) for value, kind in zip(columns, kinds, strict=True)]
-    return dict(zip(names, found, strict=True))
+    return {name: _Attribute(*found) for name, found in zip(names, zip(columns, kinds, strict=True), strict=True)}
 
 
 def _local_time(time: datetime) -> Column:
