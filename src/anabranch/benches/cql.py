@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
-from anabranch.benches.harness import Answer, Race, answer, run
+from anabranch.benches.harness import Answer, Race, answer, over, run
 from anabranch.benches.latency import latencies
 from anabranch.benches.resume import seconds_to_resume
 from anabranch.errors import InternalError
@@ -82,10 +82,15 @@ Contender = Callable[[Feed, Path], DataFrame]
 
 
 def contest(contenders: Mapping[str, Contender], given: Feed, folder: Path, rounds: int) -> Race:
-    """Run all contenders on the same files, each round in another order; all must give the same bag of rows."""
+    """Run all contenders on the same files, each round in another order; all must give the same bag of rows.
+
+    There are so many rounds at most: see `harness.over`.
+    """
     result: Race = Race({name: [] for name in contenders})
-    names, found = list(contenders), None
+    names, found, started = list(contenders), None, time.perf_counter()
     for number in range(rounds + 1):  # the first round is to warm up
+        if over(result.seconds, time.perf_counter() - started):
+            break
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             out = folder / f"{name.replace(' ', '-')}-{number}"
@@ -179,7 +184,7 @@ def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     if not quick:
         light = "spark with light logs"
         found.append(informed(f"{told}, with logs as light", small.ratio(light, "ours"), small.describe(light)))
-        large = _sliding(spark, folder, feed(folder, "longer", files, LARGE_BATCH, files * 300), 3)
+        large = _sliding(spark, folder, feed(folder, "longer", files, LARGE_BATCH, files * 300), 2)
         detail = _rate(files * LARGE_BATCH, large, "spark")
         found.append(informed(f"{told}, {LARGE_BATCH:,} rows per batch", large.ratio("spark", "ours"), detail))
     return found
@@ -277,7 +282,7 @@ def recovery(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def latency(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """From the moment a row is there to the moment its answer is, at half of the rate that can be kept up."""
-    peak, found = latencies(spark, folder / "latency", seconds=10 if quick else 60)
+    peak, found = latencies(spark, folder / "latency", seconds=10 if quick else 40)
     p95 = statistics.quantiles(found, n=20)[-1]
     detail = f"median {statistics.median(found):.2f} s, {len(found):,} answers, {peak / 2:,.0f} of {peak:,.0f} rows/s"
     return [at_most("latency at half of the peak rate, p95, seconds", p95, 1.5, detail)]

@@ -40,7 +40,7 @@ def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list
     best = partial(Workload.adaptive, policy="fixed", order=work.best_order())
     still = _race(work, {"ours": Workload.adaptive, "best": best, "best again": best}, rounds=rounds)
     contenders = {"ours": Workload.adaptive, "plain": Workload.plain, "chained": Workload.chained}
-    peers = _race(work, contenders, rounds=1 if quick else 5)
+    peers = _race(work, contenders, rounds=1 if quick else 2)
     if peers.answer != still.answer:
         raise InternalError("plain Spark returned other rows")
     calls = _calls(work)

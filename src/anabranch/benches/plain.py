@@ -24,6 +24,8 @@ from anabranch.benches.workloads import Workload, build, independent
 from anabranch.measure import Bar, at_most, informed
 
 FILES = 8
+LARGEST_FILE = 4_000_000
+"""Bytes of texts in a file: Spark's readers hold the texts of a batch of rows together, and more would not fit."""
 LARGEST = 1000
 SEED = 20_261_118
 TEXTS = {1_000: 60_000, 16_000: 6_000, 120_000: 1_200, 1_000_000: 400}
@@ -118,7 +120,7 @@ def _without_attributes(work: Workload) -> DataFrame:
 def _write_texts(path: Path, size: int, rows: int) -> Path:
     rng = np.random.default_rng(size)
     path.mkdir()
-    for number, part in enumerate(np.array_split(np.arange(rows), FILES)):
+    for number, part in enumerate(np.array_split(np.arange(rows), max(FILES, size * rows // LARGEST_FILE))):
         words = [rng.bytes(40).hex() for _ in part]
         bodies = [(word * (size // len(word) + 1))[:size] for word in words]
         pq.write_table(pa.table({"id": part, "body": bodies}), path / f"{number}.parquet")
