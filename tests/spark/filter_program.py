@@ -1,9 +1,9 @@
-"""Filters in a program of its own, which has two lives: `python filter_program.py FOLDER killed|ended`.
+"""Filters in a program of its own, which has several lives: `python filter_program.py FOLDER killed|ended|switching`.
 
-Both run a filter whose predicates kill their worker once and raise once, and print as JSON what came out and what was
-counted. In the first life filters with state folders run, some of which cannot be written; then it waits to be killed.
-In the second one a worker dies in a job whose tasks switch to other routes, and a filter is never asked for a report
-before the program ends.
+The first two run a filter whose predicates kill their worker once and raise once, and print as JSON what came out and
+what was counted. In the first life filters with state folders run, some of which cannot be written; then it waits to be
+killed. In the second one a filter is never asked for a report before the program ends. In the third one a worker dies
+in a job whose tasks switch to other routes.
 """
 
 from __future__ import annotations
@@ -121,12 +121,12 @@ def silent(folder: Path, numbers: DataFrame) -> None:
 def main(folder: Path, life: str) -> None:
     spark = ab.local_session("filters", 2, **{"spark.master": "local[2,4]"})
     numbers = spark.range(0, 2000, 1, 4)
+    if life == "switching":
+        print(json.dumps(switched(folder, spark)))
+        return
     told = {"retried": retried(folder, numbers)}
-    told |= (
-        {"folders": state_folders(folder, spark, numbers)}
-        if life == "killed"
-        else {"switched": switched(folder, spark)}
-    )
+    if life == "killed":
+        told["folders"] = state_folders(folder, spark, numbers)
     print(json.dumps(told), flush=True)
     if life == "killed":
         sys.stdin.read()

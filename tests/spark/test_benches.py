@@ -51,6 +51,7 @@ def test_long_texts_pass_alike_in_plain_spark(spark: SparkSession, tmp_path: Pat
     assert 0 < ours[0] < 80
 
 
+@pytest.mark.full(reason="about a bench, not about what users run")
 def test_plain_spark_chained_filters_and_ours_return_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     work = build(spark, "small", independent(2000, (0.5, 0.3), np.random.default_rng(SEED)), (1.0, 2.0), tmp_path)
     contenders = {"ours": Workload.adaptive, "plain": Workload.plain, "chained": Workload.chained}
@@ -60,6 +61,7 @@ def test_plain_spark_chained_filters_and_ours_return_the_same_rows(spark: SparkS
     assert {name: len(seconds) for name, seconds in found.seconds.items()} == dict.fromkeys(contenders, 2)
 
 
+@pytest.mark.full(reason="about a bench, not about what users run")
 def test_the_best_order_of_patterns_begins_with_the_one_that_drops_most_for_its_cost(
     spark: SparkSession, tmp_path: Path
 ) -> None:

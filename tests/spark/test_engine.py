@@ -37,6 +37,7 @@ from anabranch.spark.session import LOCAL_FILES, LOG_FILES
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
 from cql.streams import SECOND, Relation, Row, Stream
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -469,6 +470,7 @@ def test_spans_of_time_are_those_of_spark(spark: SparkSession) -> None:
         assert sorted(engine.queries[name].current().collect()) == sorted(want.collect())
 
 
+@pytest.mark.full(reason="random queries over bounded inputs take several ticks in every tier")
 def test_many_bounded_rows_take_several_ticks(spark: SparkSession) -> None:
     rows = spark.range(0, 600_000, 1, 4).selectExpr(
         "timestamp_micros(id * 1000) AS ts", "id % 5 AS k", "pmod(xxhash64(id), 1000000) AS a"
@@ -1004,6 +1006,7 @@ def test_conditions_that_call_functions_are_adaptive_filters(
     assert report["seen"].max() == 4, "the condition that Spark evaluates goes first"
 
 
+@pytest.mark.full(reason="takes long; conditions that call functions are in every tier")
 def test_conditions_that_spark_evaluates_are_ordered_by_what_they_cost(feed: Feed, spark: SparkSession) -> None:
     engine = ab.Engine(spark)
     engine.stream("s", feed.df, timestamp="ts", sequence="seq")
@@ -1059,6 +1062,7 @@ SLID = {
 }
 
 
+@pytest.mark.full(reason="takes long; the killed engine sums up what slides in every tier")
 def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
     def engine_on(checkpoint: Path, *names: str) -> ab.Engine:
         engine = ab.Engine(spark, checkpoint)
@@ -1120,6 +1124,7 @@ def test_a_query_begins_after_what_others_have_answered_without_the_shelf(feed: 
     assert answered(small.to_dataframe()) == wanted(feed.oracle(), SMALL, 100)
 
 
+@pytest.mark.full(reason="needs many small files")
 def test_small_files_are_merged_and_nobody_notices(
     feed: Feed, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1155,7 +1160,7 @@ def test_waiting_ends_when_time_is_up(spark: SparkSession) -> None:
     engine.stop()
 
 
-@pytest.mark.parametrize("text", [BUSY, SMALL], ids=["over the shelf", "as they come"])
+@pytest.mark.parametrize("text", tiers([BUSY, SMALL], fast=1), ids=["over the shelf", "as they come"])
 def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended(
     text: str, feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -1409,6 +1414,7 @@ def test_a_script_reads_files_of_text(kind: str, feed: Feed, spark: SparkSession
     assert answered(busy.to_dataframe()) == wanted(feed.oracle(), BUSY, 16)
 
 
+@pytest.mark.full(reason="Spark's own source, which waits for its server")
 def test_a_script_reads_a_socket(spark: SparkSession) -> None:
     more, over = threading.Event(), threading.Event()
 

@@ -23,6 +23,7 @@ from anabranch.errors import DataError, QueryError
 from anabranch.events import Reordered, Started
 from anabranch.model.predicates import Predicate
 from anabranch.ordering import POLICIES
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -192,7 +193,7 @@ def test_schema_is_the_input_s_plus_what_is_kept(spark: SparkSession) -> None:
     assert sorted(r.m for r in out.collect()) == list(range(4, 11))
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed", "exhaustive"])
+@pytest.mark.parametrize("policy", tiers(["auto", "fixed", "exhaustive"], fast=1))
 @pytest.mark.parametrize("reader_first", [False, True])
 def test_a_kept_column_can_be_read_by_another_predicate(
     rows: DataFrame, bag: Bag, policy: str, reader_first: bool
@@ -227,7 +228,7 @@ def test_a_kept_column_can_be_read_by_native_predicates(rows: DataFrame, bag: Ba
         ab.where(rows, keeper, ab.predicate(F.col("scores") > 0, name="x"))
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed"])
+@pytest.mark.parametrize("policy", tiers(["auto", "fixed"], fast=1))
 @pytest.mark.parametrize("reader_first", [False, True])
 def test_a_reader_cannot_excuse_the_failure_of_what_it_reads(
     spark: SparkSession, policy: str, reader_first: bool
@@ -292,7 +293,7 @@ def test_a_kept_column_where_nothing_gets_so_far(rows: DataFrame) -> None:
     assert out.collect() == []
 
 
-@pytest.mark.parametrize("name", ["keep", "error", "a b", "x.y", "t`k"])
+@pytest.mark.parametrize("name", tiers(["t`k", "x.y", "a b", "error", "keep"], fast=2))
 @pytest.mark.parametrize("on_error", ["raise", "quarantine"])
 def test_any_name_can_be_kept(rows: DataFrame, name: str, on_error: Any) -> None:
     kept = ab.predicate(lambda id: id * 2, "id", returns="long", keep=name, test=lambda v: v < 6, name="p")
@@ -344,7 +345,7 @@ def test_an_error_counts_only_where_nothing_else_rejects(rows: DataFrame, bag: B
 
 
 @pytest.mark.parametrize("how", ["predicate", "filter"])
-@pytest.mark.parametrize("policy", ["auto", "agreedy", "sweep"])
+@pytest.mark.parametrize("policy", tiers(["auto", "agreedy", "sweep"], fast=1))
 def test_a_strict_predicate_never_meets_what_its_guards_reject(
     rows: DataFrame, recorder: Recorder, how: str, policy: str
 ) -> None:
@@ -365,7 +366,7 @@ def test_a_strict_predicate_never_meets_what_its_guards_reject(
     assert len(noted()) == len(set(noted()))
 
 
-@pytest.mark.parametrize("policy", ["auto", "agreedy", "localswaps"])
+@pytest.mark.parametrize("policy", tiers(["auto", "agreedy", "localswaps"], fast=1))
 def test_a_volatile_predicate_sees_exactly_the_rows_of_the_written_order(
     rows: DataFrame, recorder: Recorder, policy: str
 ) -> None:
@@ -584,7 +585,7 @@ def test_errors_are_excused_between_micro_batches(spark: SparkSession, bag: Bag)
     assert f.quarantined().count() == 0
 
 
-@pytest.mark.parametrize("policy", ["fixed", "auto", "exhaustive"])
+@pytest.mark.parametrize("policy", tiers(["auto", "fixed", "exhaustive"], fast=1))
 @pytest.mark.parametrize("flipped", [False, True])
 def test_the_first_failing_predicate_as_written_is_named(rows: DataFrame, policy: str, flipped: bool) -> None:
     def fails_on(divisor: int, name: str) -> Predicate:

@@ -18,6 +18,8 @@ from spark.state_folders import awaited, rows_on_disk
 
 pytestmark = pytest.mark.spark
 
+PROGRAM = str(Path(__file__).with_name("filter_program.py"))
+
 
 @dataclass(frozen=True)
 class Lives:
@@ -39,7 +41,7 @@ class Lives:
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Lives:
     """One program for all tests, as it starts Spark; killed once its folders are written, and started again."""
     folder = tmp_path_factory.mktemp("lives")
-    command = [sys.executable, str(Path(__file__).with_name("filter_program.py")), str(folder)]
+    command = [sys.executable, PROGRAM, str(folder)]
     with (
         (folder / "said").open("wb") as said,
         subprocess.Popen(
@@ -100,5 +102,9 @@ def test_what_the_last_tasks_sent_is_saved_when_the_program_ends(lives: Lives) -
     assert lives.rows("silent") == 6000
 
 
-def test_a_worker_that_is_lost_while_it_switches_to_other_routes(lives: Lives) -> None:
-    assert lives.ended["switched"] == {"same": True, "counted": True, "died": True}
+@pytest.mark.full(reason="starts Java once more, and waits for other routes")
+def test_a_worker_that_is_lost_while_it_switches_to_other_routes(tmp_path: Path) -> None:
+    command = [sys.executable, PROGRAM, str(tmp_path), "switching"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == {"same": True, "counted": True, "died": True}

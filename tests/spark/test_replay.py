@@ -60,6 +60,7 @@ def test_an_empty_file_does_not_put_the_beginning_into_1970(spark: SparkSession,
     engine.stop()
 
 
+@pytest.mark.full(reason="restarts of engines are in every tier, at a quicker pace")
 @pytest.mark.skipif(pyspark.__version__ < "4.2", reason="older versions do not tell a source where it stood")
 def test_a_replay_goes_on_where_it_stood(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     for speed, rows in ((20, 1), (1000, SECONDS + 1)):

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.events import PilotDecided
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +82,7 @@ def test_explain_says_what_where_does_on_a_stream(files: DataFrame) -> None:
     assert "workers adapt it while they run" in told
 
 
-@pytest.mark.parametrize("policy", ["auto", "agreedy"])
+@pytest.mark.parametrize("policy", tiers(["auto", "agreedy"], fast=1))
 def test_foreach_batch_decides_anew_when_the_data_turns(spark: SparkSession, tmp_path: Path, policy: str) -> None:
     """First hardly any row has an x, then hardly any has a y; both are looked for with the same effort."""
     number = F.col("id")
