@@ -459,8 +459,9 @@ class Writer:
         return Text.of(cql, duck, *(self.expression(each, leaves, 1) for each in kinds))
 
     def leaves(self, sources: Sequence[Source]) -> list[Leaf]:
-        """Columns of sources, unqualified too where their name is the only one."""
+        """Columns of sources, unqualified too where their name is the only one; without an alias, a name is unknown."""
         names = [name for source in sources for name, _ in source.columns]
+        all_known = None not in names
         found = []
         for source in sources:
             for name, kind in source.columns:
@@ -468,7 +469,7 @@ class Writer:
                     continue
                 alias, own, exact = identifier(source.alias), identifier(name), quoted(name)
                 spelled = [Text(f"{alias}.{own}", f"{quoted(source.alias)}.{exact}")]
-                if names.count(name) == 1:
+                if all_known and names.count(name) == 1:
                     spelled = [Text(own, exact), *spelled, Text(f"`{name}`", exact), Text(exact, exact)]
                     spelled += [Text(own.upper() if own == name else own, exact)]
                 found.append(Leaf(SAME.get(kind, kind), tuple(spelled), source.alias))

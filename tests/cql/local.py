@@ -43,7 +43,8 @@ SEQUENCE = "_sequence"
 SHORT_LOG = 2
 
 _duckdb = duckdb.connect(config={"threads": 1})
-_duckdb.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN isnan(a) THEN b ELSE a END")
+_duckdb.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN a = 'NaN'::DOUBLE THEN b ELSE a END")
+_duckdb.execute("CREATE MACRO isnan(a) AS coalesce(a = 'NaN'::DOUBLE, false)")  # of NULL it is false, for Spark
 
 
 @cache

@@ -297,7 +297,9 @@ def lookup_entry(rng: random.Random, spark: SparkSession, kinds: dict[str, str])
     if not naive:
         array = pa.array(values, kind)
         containers += [lambda: array, lambda: pa.table({"v": array}), lambda: pl.from_arrow(array)]
-        containers += [array.to_pandas, lambda: spark.createDataFrame(pa.table({"v": array}))]
+        containers += [lambda: spark.createDataFrame(pa.table({"v": array}))]
+        if not any(v != v for v in values):  # in pandas NaN says that a value is missing
+            containers.append(array.to_pandas)
     container = rng.choice(containers)()
     typed = values if isinstance(container, list | set) else [F.lit(v).cast(kinds[column]) for v in values]
     found = F.col(column).isin(typed)
