@@ -40,7 +40,7 @@ def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list
     best = partial(Workload.adaptive, policy="fixed", order=work.best_order())
     still = _race(work, {"ours": Workload.adaptive, "best": best, "best again": best}, rounds=rounds)
     contenders = {"ours": Workload.adaptive, "plain": Workload.plain, "chained": Workload.chained}
-    peers = _race(work, contenders, rounds=1 if quick else 2)
+    peers = _race(work, contenders, rounds=1)
     if peers.answer != still.answer:
         raise InternalError("plain Spark returned other rows")
     calls = _calls(work)
@@ -111,7 +111,7 @@ def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to gain: equal predicates, and a single one."""
-    rows = 60_000 if quick else 200_000
+    rows = 60_000 if quick else 100_000
     equal = build(spark, "neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
     single = build(spark, "single", independent(rows, (0.5,), _rng()), (20.0,), folder)
     bars = []
@@ -154,7 +154,7 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             "best": lambda w: w.adaptive("fixed", best),
             "plain": Workload.plain,
         },
-        rounds=1 if quick else 5,
+        rounds=1 if quick else 2,
     )
     return [
         informed("width 12: plain Spark / ours", found.ratio("plain", "ours"), found.describe("plain", "ours")),
@@ -168,7 +168,7 @@ def scale(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     small = build(spark, "scale-1", independent(rows, RATES, _rng()), COSTS, folder)
     large = build(spark, "scale-4", independent(4 * rows, RATES, _rng()), COSTS, folder)
     seconds = {
-        w.name: _race(w, {"ours": Workload.adaptive}, rounds=1 if quick else 5).median("ours") for w in (small, large)
+        w.name: _race(w, {"ours": Workload.adaptive}, rounds=1 if quick else 2).median("ours") for w in (small, large)
     }
     ratio = seconds[large.name] / seconds[small.name] / 4
     return [

@@ -29,7 +29,7 @@ from anabranch.spark.session import local_session
 MOST_WARM_UPS = 4
 ENOUGH_ROUNDS = 5
 FEWEST_ROUNDS = 3
-RACE_SECONDS = 20.0
+RACE_SECONDS = 15.0
 TIGHT = 0.01
 CONTROL_WITHIN = 0.02
 SETTLED = 0.9

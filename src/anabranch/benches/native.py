@@ -52,7 +52,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             "worst": lambda at: fixed(spark, at, worst),
         },
         path,
-        rounds=1 if quick else 5,
+        rounds=1 if quick else 2,
         warm_up_on=sample,
     )
     return [
@@ -64,7 +64,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             found.describe("ours", "best"),
         ),
         *(
-            _regret(engine, count, matches, timings=1 if quick else 3)
+            _regret(engine, count, matches)
             for engine, count in (("DuckDB", _duckdb(sample)), ("Polars", _polars(sample)))
         ),
     ]
@@ -158,12 +158,12 @@ def _polars(path: Path) -> Callable[[Sequence[int]], int]:
     return count
 
 
-def _regret(engine: str, count: Callable[[Sequence[int]], int], matches: int, *, timings: int) -> Bar:
+def _regret(engine: str, count: Callable[[Sequence[int]], int], matches: int) -> Bar:
     """How much an engine loses when the terms are written in the order that is worst for it, instead of its best."""
     orders = list(itertools.permutations(range(len(PATTERNS))))
     if any(count(order) != matches for order in orders):
         raise InternalError(f"{engine} found other lines than Spark")
-    once = {order: min(_seconds(partial(count, order)) for _ in range(timings)) for order in orders}
+    once = {order: _seconds(partial(count, order)) for order in orders}
     best, worst = min(orders, key=once.__getitem__), max(orders, key=once.__getitem__)
     found = Race({"best": [], "worst": []})
     for _ in range(5):

@@ -47,7 +47,7 @@ def texts(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             "best again": best,
             "plain": partial(_by_spark, spark),
         }
-        found = race(contenders, path, rounds=2 if quick else 9, warm_up_on=few)
+        found = race(contenders, path, rounds=2 if quick else 7, warm_up_on=few)
         name = f"texts of {size:,} bytes"
         bars += [
             at_most(
