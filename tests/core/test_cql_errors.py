@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.cql import Catalog, CQLError, FunctionInfo, bind
+from anabranch.cql.rendering import render
 from anabranch.cql.statements import parse
 from anabranch.errors import QueryError
 
@@ -355,6 +356,11 @@ def test_what_the_page_lists_is_refused_by_that_name() -> None:
         assert name.lower() in what.lower(), (name, what)
         assert re.search(r" at line 1, column \d+$", what), what
         assert "\n  hint: " in str(caught.value), what
+
+
+def test_a_quote_within_a_text_is_doubled_or_behind_a_backslash() -> None:
+    for text in ("it''s", "it\\'s"):
+        assert "`a_1` = 'it\\'s'" in render(bind(f"Select a From s1 [Now] Where a = '{text}'", CATALOG, "q").plan)
 
 
 def test_double_quotes_enclose_names() -> None:

@@ -28,11 +28,12 @@ class CQL(Spark):
     class Tokenizer(Spark.Tokenizer):
         """Splits declarations into tokens too, which Spark's dialect keeps as one text.
 
-        Double quotes enclose names, as in the SQL standard: texts have single ones.
+        Double quotes enclose names, as in the SQL standard: texts have single ones, which are doubled within: 'it''s'.
         """
 
         COMMANDS: ClassVar[set[TokenType]] = set()
         QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'"]
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
 
     Parser = StatementParser
