@@ -42,9 +42,10 @@ types: $(VENV)/installed
 layers: $(VENV)/installed
 	@$(BIN)/lint-imports
 
-soak: java  ## many more random queries, and many kills (hours)
+soak: java  ## many more random queries and filters, and many kills (hours)
 	@ANABRANCH_SOAK=1000 $(BIN)/python -m pytest tests/cql \
-		tests/spark/test_cql_agreement.py tests/spark/test_engine_kills.py tests/spark/test_linear_road.py --timeout 0
+		tests/spark/test_cql_agreement.py tests/spark/test_differential.py tests/spark/test_engine_kills.py \
+		tests/spark/test_linear_road.py --timeout 0
 
 bench: java  ## measure against plain Spark and the other peers
 	@$(BIN)/anabranch bench
