@@ -18,13 +18,13 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import anabranch
-from anabranch.cli import files, html, main, packets
+from anabranch.cli import demo_report, files, main, packets
 from anabranch.cli.commands import app
 from anabranch.cli.demo import Comparison, Run
 from anabranch.errors import AnabranchError, MissingExtra, QueryError
 from anabranch.events import EffortChanged, Reordered, Started
+from anabranch.filter_report import FilterReport, PredicateReport
 from anabranch.model.prefixes import PrefixSet
-from anabranch.report import FilterReport, PredicateReport
 
 WITHOUT_TYPER = "import sys; sys.modules['typer'] = None; from anabranch.cli.main import run; sys.exit(run())"
 RUNNABLE = """
@@ -71,7 +71,7 @@ def test_wrong_options_are_refused() -> None:
     ("report", "why"),
     [
         ("folder", "Is a directory"),
-        ("file/new/x.html", "{here}/file is no folder"),
+        ("file/new/x.html", "{here}/file is not a folder"),
         ("x" * 300, "File name too long"),
         ("/proc/nope/x.html", ""),
     ],
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_the_work(
     file.touch()
     refused = CliRunner().invoke(app, ["reproduce", "unready", "--out", str(file)]).exception
     assert isinstance(refused, QueryError)
-    assert refused.what == f"{file / 'unready'} cannot be used: {file} is no folder"
+    assert refused.what == f"{file / 'unready'} cannot be used: {file} is not a folder"
 
 
 def test_errors_without_a_hint_are_shown_too(
@@ -233,7 +233,7 @@ def compared() -> Comparison:
 
 def test_the_report_tells_ratios_predicates_and_decisions_and_needs_no_other_file() -> None:
     pytest.importorskip("matplotlib")
-    text = html.page(compared())
+    text = demo_report.page(compared())
     assert '<span class="big">2.5x</span>' in text
     assert '<td class="number">10,000</td>' in text
     assert "cheap → a&lt;b&gt;" in text
@@ -247,6 +247,6 @@ def test_the_report_tells_ratios_predicates_and_decisions_and_needs_no_other_fil
 
 def test_the_report_can_do_without_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    text = html.page(compared())
+    text = demo_report.page(compared())
     assert "pip install &#x27;anabranch[plot]&#x27;" in text
     assert "rank of cheap" in text

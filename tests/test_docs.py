@@ -57,12 +57,12 @@ def test_examples_of_the_page_run(
 def test_cql_of_the_page_can_be_explained(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("rich")
     pytest.importorskip("pyspark")
-    from anabranch.cli import scripts
+    from anabranch.cli.explain import explain
 
     said: list[str] = []
     script = tmp_path / "page.cql"
     script.write_text(blocks_of(page.read_text(), "cql", end=";"))
-    scripts.explain(script, said.append)
+    explain(script, said.append)
     assert all("flowchart" in plan for plan in said)
     assert said or "```cql" not in page.read_text()
 

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from anabranch.errors import MissingExtra
 from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, RoutesChanged, Started
+from anabranch.filter_report import FilterReport, PredicateReport, RouteReport
 from anabranch.plot import Timeline, plot_report, timelines
-from anabranch.report import FilterReport, PredicateReport, RouteReport
 
 AB, BA = ("a", "b"), ("b", "a")
 
@@ -200,7 +200,7 @@ def test_what_was_not_measured_is_said_and_drawn_without_a_warning(predicates: i
 
 def test_no_window_system_and_no_global_state() -> None:
     program = (
-        "import sys; from anabranch.plot import plot_report; from anabranch.report import FilterReport;"
+        "import sys; from anabranch.plot import plot_report; from anabranch.filter_report import FilterReport;"
         "plot_report(FilterReport('auto', (), (), 0, 0, None, 0.0, None, 0.0, 0.0));"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )

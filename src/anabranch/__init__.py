@@ -3,8 +3,8 @@
 >>> import anabranch as ab
 >>> signature = ab.predicate(lambda payload: "evil" in payload, "payload", name="signature")
 
-`ab.where(df, signature, ...)` filters a DataFrame by predicates whose order adapts while it runs; `ab.Filter` keeps the
-report, the events and the rows set aside.
+`ab.where(df, signature, ...)` filters a DataFrame by predicates whose order adapts while it runs; `ab.report` of the
+DataFrame that it returns says what they did. An `ab.Filter` can be applied again, saved and loaded.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from anabranch.model.build import lookup, predicate
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
-    from anabranch.spark.filter import Filter, where
-    from anabranch.spark.replay import replay
+    from anabranch.engine.reader import open as open
+    from anabranch.mesh.config import MeshConfig
+    from anabranch.spark.continuous.replay import replay
+    from anabranch.spark.filters.filter import Filter, where
+    from anabranch.spark.filters.reporting import report
     from anabranch.spark.session import local_session
 
 __version__ = "0.1.0"
@@ -28,26 +31,33 @@ __all__ = [
     "AnabranchError",
     "Engine",
     "Filter",
+    "MeshConfig",
     "OrderingConfig",
     "QueriesFailed",
     "local_session",
     "lookup",
     "predicate",
     "replay",
+    "report",
     "where",
 ]
 
 _NEED_SPARK = {
     "Engine": "engine.engine",
-    "Filter": "spark.filter",
+    "Filter": "spark.filters.filter",
     "local_session": "spark.session",
-    "replay": "spark.replay",
-    "where": "spark.filter",
+    "replay": "spark.continuous.replay",
+    "report": "spark.filters.reporting",
+    "where": "spark.filters.filter",
 }
+_ON_FIRST_USE = {"MeshConfig": "mesh.config", "open": "engine.reader"}
+"""`open` is not in `__all__`: whoever imports all names keeps Python's own."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs Spark on first use, so that the rest works without it."""
+    """Load what needs Spark on first use, so that the rest works without it; and what takes long to load."""
+    if name in _ON_FIRST_USE:
+        return getattr(import_module(f"anabranch.{_ON_FIRST_USE[name]}"), name)
     if name not in _NEED_SPARK:
         raise AttributeError(f"module 'anabranch' has no attribute {name!r}")
     try:

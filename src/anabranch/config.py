@@ -16,7 +16,7 @@ HINTS = {
     "window_seconds": "after how many seconds a profile tuple expires, or None",
     "thrash_avoidance": "1 moves a filter for any gain, less for a larger one only",
     "minimum_profiles": "how many profile tuples the first decision needs, at most window_tuples",
-    "cost_aware": "use cost_aware=True for draws that weigh costs",
+    "cost_aware": "use cost_aware=True for orders of sbr and content-learns that weigh costs",
     "seed": "any whole number from 0 on; the same one draws the same samples",
 }
 
@@ -37,11 +37,12 @@ OF_POLICIES: dict[str, OrderingChanges] = {
     "sweep": {"window_tuples": 500, "minimum_profiles": 100},
     "localswaps": {"minimum_profiles": 100},
     "independent": {"profile_probability": 0.005},
+    "content-learns": {"profile_probability": 0.06, "minimum_profiles": 150},
 }
 """Defaults that are not those of A-Greedy.
 
 The window of Sweep is shorter, Independent needs fewer profiles (Table 4.1). Sweep and LocalSwaps begin again with few
-tuples after every move, and 30 would let chance move filters.
+tuples after every move, and 30 would let chance move filters. Those of Content-Learns are in Table 2 of its paper.
 """
 
 
@@ -66,7 +67,7 @@ class OrderingConfig:
     minimum_profiles
         Profile tuples needed before the first decision; by default as many as fit into a window of less than 30.
     cost_aware
-        Whether the draws of `sbr` weigh what a filter costs.
+        Whether `sbr` and `content-learns` weigh what a filter costs.
     seed
         Seed of the sampling of dropped tuples.
 

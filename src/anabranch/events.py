@@ -12,14 +12,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Event:
-    """One decision. `at` counts the rows that the deciding worker had processed."""
+    """Something that happened to a filter (`Decision`), a stream or a query."""
+
+
+@dataclass(frozen=True)
+class Decision(Event):
+    """A filter decides. `at` counts the rows that the deciding worker had processed."""
 
     at: int
     policy: str
 
 
 @dataclass(frozen=True)
-class Started(Event):
+class Started(Decision):
     """A worker begins with an order: as written, or learned before."""
 
     order: tuple[str, ...]
@@ -28,7 +33,7 @@ class Started(Event):
 
 
 @dataclass(frozen=True)
-class Reordered(Event):
+class Reordered(Decision):
     """The order of predicates changed, for all rows or on the route with these tests."""
 
     before: tuple[str, ...]
@@ -39,7 +44,7 @@ class Reordered(Event):
 
 
 @dataclass(frozen=True)
-class EffortChanged(Event):
+class EffortChanged(Decision):
     """The policy profiles more (after a change) or less (while things stay still)."""
 
     mode: str
@@ -50,7 +55,7 @@ class EffortChanged(Event):
 
 
 @dataclass(frozen=True)
-class PilotDecided(Event):
+class PilotDecided(Decision):
     """A pilot sample, or the profile of the last micro-batch, fixed the order of native predicates."""
 
     before: tuple[str, ...]
@@ -60,7 +65,7 @@ class PilotDecided(Event):
 
 
 @dataclass(frozen=True)
-class RoutesChanged(Event):
+class RoutesChanged(Decision):
     """Routes are tried, kept, or given up; `routes` holds a line of tests and order for each that rows take now.
 
     `order` is the one for all rows; where there are several routes, it waits until they are given up.
@@ -70,3 +75,19 @@ class RoutesChanged(Event):
     reason: str = ""
     partition: int | None = None
     order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamFailed(Event):
+    """A stream cannot be read any more; the queries that read it stop."""
+
+    stream: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class QueryFailed(Event):
+    """A query cannot go on: its functions, its state or its sink fail, or a stream that it reads."""
+
+    query: str
+    reason: str

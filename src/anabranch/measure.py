@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from anabranch.tables import text_table
+
 ALL_HOLD, SOME_FALL_SHORT = 0, 3
 
 
@@ -48,11 +50,8 @@ def informed(bar: str, value: float, detail: str = "") -> Bar:
 
 def table(bars: Sequence[Bar]) -> str:
     """The bars as aligned text."""
-    rows = [("bar", "value", "target", "holds", "detail")]
-    rows += [(b.bar, f"{b.value:.2f}", b.target, "yes" if b.holds else "NO", b.detail) for b in bars]
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    lines = [_line(row, widths) for row in rows]
-    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+    rows = [(b.bar, f"{b.value:.2f}", b.target, "yes" if b.holds else "NO", b.detail) for b in bars]
+    return text_table(("bar", "value", "target", "holds", "detail"), rows, left=("bar", "detail"))
 
 
 def write_json(bars: Sequence[Bar], path: str | Path) -> None:
@@ -63,8 +62,3 @@ def write_json(bars: Sequence[Bar], path: str | Path) -> None:
 def exit_code(bars: Sequence[Bar]) -> int:
     """0 when all bars hold, 3 when some fall short."""
     return ALL_HOLD if all(b.holds for b in bars) else SOME_FALL_SHORT
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [c.ljust(w) if i in (0, 4) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-    return "  ".join(cells).rstrip()

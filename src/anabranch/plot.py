@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtra
 from anabranch.events import Event, PilotDecided, Reordered, RoutesChanged, Started
-from anabranch.report import FilterReport, PredicateReport
+from anabranch.filter_report import FilterReport, PredicateReport
 from anabranch.river import draw_river, shortened
 
 if TYPE_CHECKING:

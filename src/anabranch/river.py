@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anabranch.report import RouteReport
+from anabranch.filter_report import RouteReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,17 +20,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -136,6 +137,13 @@ def size(path: Path) -> int:
     return path.stat().st_size
 
 
+def version(path: Path) -> tuple[int, int]:
+    """Numbers that differ once a file was replaced by another of its name."""
+    _pass("look", path)
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
 def parts(path: Path) -> list[Path]:
     """A file, or the files in a folder that Spark has written."""
     _pass("look", path)
@@ -206,6 +214,11 @@ def write_text(path: Path, text: str) -> None:
             remove(beside)
         raise
     sync(path.parent)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Put a file of JSON in place, as `write_text` does."""
+    write_text(path, json.dumps(data))
 
 
 def rename(source: Path, target: Path) -> None:

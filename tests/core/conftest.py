@@ -9,6 +9,7 @@ import pytest
 
 from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering import Observation, Reoptimizer
+from anabranch.ordering.decisions import NewOrder
 
 
 def shown(policy: Reoptimizer, drops: BoolMatrix) -> BoolMatrix:
@@ -36,7 +37,14 @@ def observation(policy: Reoptimizer, drops: BoolMatrix, costs: Floats, now: floa
 def run(policy: Reoptimizer, chunks: list[BoolMatrix], costs: Floats | None = None) -> list[Order]:
     """Feed the chunks one by one, a second apart; the order after each."""
     costs = np.ones(policy.filters) if costs is None else costs
-    return [policy.observe(observation(policy, chunk, costs, now=float(second))) for second, chunk in enumerate(chunks)]
+    orders = []
+    for second, chunk in enumerate(chunks):
+        before = policy.order
+        decided = policy.observe(observation(policy, chunk, costs, now=float(second)))
+        changes = [(d.before, d.after) for d in decided if isinstance(d, NewOrder)]
+        assert changes == ([(before, policy.order)] if policy.order != before else [])
+        orders.append(policy.order)
+    return orders
 
 
 @pytest.fixture(name="run")

@@ -9,12 +9,8 @@ from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Order, Rows
 from anabranch.ordering import Observation, Precedence, Seed
 from anabranch.ordering.auto import Auto
-from anabranch.ordering.pipeline import (
-    FIRST_DECISIONS_SECONDS,
-    URGENT_DECISIONS_SECONDS,
-    FilterPipeline,
-    Verdict,
-)
+from anabranch.ordering.decisions import Decision, NewEffort
+from anabranch.ordering.pipeline import FIRST_DECISIONS_SECONDS, URGENT_DECISIONS_SECONDS, FilterPipeline, Verdict
 
 CHUNK = 500
 
@@ -30,13 +26,14 @@ class Stream:
         decision_seconds: float = 0.0,
     ) -> None:
         class Pondering(Auto):
-            def observe(_, seen: Observation) -> Order:  # noqa: N805
+            def observe(_, seen: Observation) -> tuple[Decision, ...]:  # noqa: N805
                 self._now += decision_seconds
                 return super().observe(seen)
 
         self.rates = list(drop_rates)
         self.policy = Pondering(len(drop_rates), precedence=precedence, config=config)
-        self.modes, self.reasons = [self.policy.mode], [self.policy.reason]
+        self.modes: list[str] = [self.policy.mode]
+        self.reasons: list[str] = [""]
         self.calls = self.needed = 0
         self.filtering = self.deciding = 0.0
         self._rng = np.random.default_rng(1)
@@ -54,14 +51,14 @@ class Stream:
             self._now += len(rows) * 1e-6
             return Verdict(~drops[rows, f])
 
-        self._pipeline.process(CHUNK, evaluate)
+        outcome = self._pipeline.process(CHUNK, evaluate)
         tally = self._pipeline.take_tally()
         self.calls += int(tally.calls.sum())
         self.needed += int(tally.seen.sum())
         self.filtering += float(tally.seconds.sum())
         self.deciding += tally.deciding_seconds
         self.modes.append(self.policy.mode)
-        self.reasons.append(self.policy.reason)
+        self.reasons.append(next((d.why for d in outcome.decisions if isinstance(d, NewEffort)), ""))
         return self.policy.order
 
     def overhead(self) -> float:
@@ -94,9 +91,9 @@ def test_an_order_found_while_learning_is_no_change_of_the_data(seed: int) -> No
     pipeline = FilterPipeline(policy, seed=seed, clock=lambda: now)
     while at < 20_000:
         size = pipeline.chunk_rows(20_000 - at)
-        pipeline.process(size, evaluate)
+        outcome = pipeline.process(size, evaluate)
         at += size
-        assert "jumped" not in policy.reason
+        assert not [d for d in outcome.decisions if isinstance(d, NewEffort) and "jumped" in d.why]
 
 
 def test_a_window_smaller_than_learning_wants_ends_learning_when_it_is_full() -> None:
@@ -253,4 +250,5 @@ def test_observations_without_profiles_are_harmless() -> None:
     nothing = Observation(
         np.zeros((0, 2), dtype=np.bool_), np.zeros(2, np.int64), np.zeros(2, np.int64), np.full(2, np.nan)
     )
-    assert [policy.observe(nothing) for _ in range(50)] == [(0, 1)] * 50
+    assert [policy.observe(nothing) for _ in range(50)] == [()] * 50
+    assert policy.order == (0, 1)

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anabranch.model.attributes import LAST_MICROSECOND, clock_part, joined
-from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, label, splits
+from anabranch.routing.value_classes import RangeSplit, ValueClasses, ValueSplit, label, splits
 
 ZONES = ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"]
 HOUR = 3_600_000_000
@@ -68,9 +68,9 @@ def test_integers_of_few_values_are_split_by_value_and_by_range() -> None:
 
 
 def test_splits_by_parts_survive_json() -> None:
-    cells = Cells((ValueSplit("at", (3,), "hour"), RangeSplit("at", (4.5,), "weekday")), np.arange(6) % 4)
-    again = Cells.from_dict(cells.to_dict())
-    assert again.splits == cells.splits
+    classes = ValueClasses((ValueSplit("at", (3,), "hour"), RangeSplit("at", (4.5,), "weekday")), np.arange(6) % 4)
+    again = ValueClasses.from_dict(classes.to_dict())
+    assert again.splits == classes.splits
     assert again.attributes == ("at",)
     assert again.tests(1) == ("hour(at) in (3) and 4.5 < weekday(at)", "hour(at) not in (3) and weekday(at) is null")
 

@@ -8,8 +8,8 @@ from textwrap import dedent
 import pytest
 
 from anabranch.cql import Catalog, FunctionInfo, bind, mermaid, parse_query, render
-from anabranch.cql.statements import parse
-from anabranch.model.continuous import Filter, Join, Member, Query, Scalar, Scan, ToStream, Window, walk
+from anabranch.cql.dialect import parse
+from anabranch.logical_plan import Filter, Join, Member, Query, Scalar, Scan, ToStream, Window, walk
 
 CATALOG = Catalog(
     streams={

@@ -129,7 +129,7 @@ def test_istream_without_parentheses_is_a_name() -> None:
         ("[Range -1 Seconds]", "Range needs a time that is not negative"),
         ("[Range 10]", "Range needs a unit of time"),
         ("[Range 10 Parsecs]", "Range has an unknown unit 'Parsecs'"),
-        ("[Range 0.1 Microseconds]", "Range is no whole number of microseconds"),
+        ("[Range 0.1 Microseconds]", "Range is not a whole number of microseconds"),
         ("[Range 1 Minute Slide 10]", "Slide needs a unit of time"),
         ("[Range 1 Minute Slide 0 Seconds]", "Slide needs a time above zero"),
         ("[Partition By 3]", "Partition By needs names"),

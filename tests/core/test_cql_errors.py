@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from anabranch.cql import Catalog, CQLError, FunctionInfo, bind
+from anabranch.cql.dialect import parse
 from anabranch.cql.rendering import render
-from anabranch.cql.statements import parse
 from anabranch.errors import QueryError
 
 CATALOG = Catalog(
@@ -220,11 +220,11 @@ def test_an_error_is_a_query_error_and_survives_pickling() -> None:
         ("Select k From s1 [Rows", "a whole number above zero at line 1, column 23"),
         ("Select (k From s1", "a closing parenthesis"),
         ("Select 'k From s1", "close every quote"),
-        ("Select x.k From s1", "'x' does not stand in From"),
+        ("Select x.k From s1", "'x' is not in From"),
         ("Select s1.kk From s1", "unknown column 'kk' of 's1'"),
-        ("Select x.* From s1", "'x' does not stand in From"),
+        ("Select x.* From s1", "'x' is not in From"),
         ("Select k From s1, s2", "write one of s1.k, s2.k"),
-        ("Select a.k From s1 a, s2 a", "'a' stands in From twice"),
+        ("Select a.k From s1 a, s2 a", "'a' is in From twice"),
         ("Select k From db.s1", "streams and relations have names of one part"),
         ("Select k From s1 [Partition By kk Rows 3]", "unknown column 'kk' in Partition By"),
         ("Select k From (Select k From s1 [Now]) [Rows 3]", "a window on a relation"),
@@ -319,7 +319,7 @@ def test_a_column_is_not_named_as_what_every_answer_has() -> None:
         ("Select Sum(Count(*)) From s1", "an aggregate inside an aggregate"),
         ("Select k From s1 Where Count(*) > 1", "use Having"),
         ("Select k From s1 Group By Rollup(k)", "Rollup is not supported"),
-        ("Select k From s1 Group By 2", "Group By 2 is no place"),
+        ("Select k From s1 Group By 2", "Group By 2 is not a position"),
     ],
 )
 def test_a_wrong_aggregation_is_refused(text: str, words: str) -> None:

@@ -123,7 +123,7 @@ def test_what_the_parser_would_rewrite_is_refused() -> None:
     for text, words in {
         "Select k From s1 |> Where k > 1": "|> is not supported at line 1, column 18",
         "Select hash(*) From s1": "hash(*) is not supported at line 1, column 8",
-        "Select upper(a) Filter (Where k > 1) From s1": "Filter stands behind an aggregate at line 1, column 8",
+        "Select upper(a) Filter (Where k > 1) From s1": "Filter must follow an aggregate at line 1, column 8",
         "Select system.builtin.rand() From s1": "the function 'rand' has a name of several parts",
         "Select /*+ Broadcast(s1) */ k From s1": "a hint is not supported at line 1, column 29",
     }.items():

@@ -11,7 +11,7 @@ from typing import assert_never
 import pytest
 
 from anabranch.cql import Catalog, bind
-from anabranch.model.continuous import (
+from anabranch.logical_plan import (
     Aggregate,
     Aggregation,
     Distinct,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.cql import CQLError
+from anabranch.cql.dialect import parse
 from anabranch.cql.statements import (
     CreateQuery,
     CreateRelation,
@@ -18,7 +19,6 @@ from anabranch.cql.statements import (
     Show,
     Sink,
     Statement,
-    parse,
 )
 
 SECOND = 1_000_000
@@ -33,7 +33,7 @@ def test_a_stream_is_declared_with_all_clauses() -> None:
     assert one("""
         Create Stream packets (src String, len Long, ts Timestamp, tags Map<String, Array<Int>>)
         From 'csv' With (path = '/data/in', header = true, 'max.age' = 3, kafka.bootstrap.servers = 'h:1', n = -1)
-        Timestamp ts Skew 5 Seconds Sequence seq Idle 0.5 Seconds Keep 1 Hour
+        Timestamp ts Skew 5 Seconds Sequence seq Idle 0.5 Seconds Retain 1 Hour
     """) == CreateStream(
         "packets",
         (("src", "STRING"), ("len", "BIGINT"), ("ts", "TIMESTAMP"), ("tags", "MAP<STRING, ARRAY<INT>>")),
@@ -49,7 +49,7 @@ def test_a_stream_is_declared_with_all_clauses() -> None:
         skew_us=5 * SECOND,
         sequence="seq",
         idle_us=SECOND // 2,
-        keep_us=3_600 * SECOND,
+        retain_us=3_600 * SECOND,
     )
 
 
@@ -152,13 +152,14 @@ def test_words_of_statements_remain_names() -> None:
         ("Create Stream s From 'csv' With (path = ) Timestamp ts", "option 'path' has no value"),
         ("Create Stream s From 'csv' Timestamp a Timestamp b", "Timestamp is given twice"),
         ("Create Stream s From 'csv' Timestamp a Skew 5", "Skew needs a unit of time"),
+        ("Create Stream s From 'csv' Timestamp a Keep 1 Hour", "a stream has no Keep"),
         ("Create Query q Select k From s", "As and a query are expected"),
         ("Create Query q As nothing", "a query is expected"),
         ("Drop q", "cannot drop 'q'"),
         ("Show Tables", "cannot show 'Tables'"),
         ("Pause", "Pause needs a name"),
         ("Pause q r", "unexpected 'r'"),
-        ("Insert Into t Values (1)", "'Insert' begins no statement"),
+        ("Insert Into t Values (1)", "'Insert' does not begin a statement"),
         ("Show Streams; Create View v As Select a Frm s", "unexpected 'Frm'"),
     ],
 )

@@ -8,7 +8,7 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.problems import CQLError
 from anabranch.cql.rendering import render
-from anabranch.model.continuous import Aggregate, walk
+from anabranch.logical_plan import Aggregate, walk
 
 CATALOG = Catalog({"s": ("ts", "k"), "t": ("window", "k")})
 

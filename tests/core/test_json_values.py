@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from anabranch.errors import InternalError
 from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf, node_from_dict, node_to_dict
-from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
 from anabranch.routing.json_values import from_json, to_json
+from anabranch.routing.value_classes import RangeSplit, ValueClasses, ValueSplit, split
 
 ZONES = [UTC, timezone(timedelta(hours=5, minutes=30)), ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")]
 SECONDS = st.integers(-(2**32), 2**33)
@@ -75,28 +75,28 @@ def test_cells_of_every_type_classify_alike_after_json(column: pa.Array) -> None
     found = split("a", column)
     if found is None:
         return
-    cells = Cells((found,), np.arange(found.codes))
-    again = Cells.from_dict(through_json(cells.to_dict()))
-    assert again.classify({"a": column}).tolist() == cells.classify({"a": column}).tolist()
-    assert [again.tests(r) for r in range(again.routes)] == [cells.tests(r) for r in range(cells.routes)]
+    classes = ValueClasses((found,), np.arange(found.codes))
+    again = ValueClasses.from_dict(through_json(classes.to_dict()))
+    assert again.classify({"a": column}).tolist() == classes.classify({"a": column}).tolist()
+    assert [again.tests(r) for r in range(again.routes)] == [classes.tests(r) for r in range(classes.routes)]
 
 
 def test_ranges_and_trees_without_end_travel_too() -> None:
-    ranges = Cells((RangeSplit("x", (float("-inf"), 1.0, float("inf"))),), np.arange(5))
-    assert Cells.from_dict(through_json(ranges.to_dict())).splits == ranges.splits
+    ranges = ValueClasses((RangeSplit("x", (float("-inf"), 1.0, float("inf"))),), np.arange(5))
+    assert ValueClasses.from_dict(through_json(ranges.to_dict())).splits == ranges.splits
     tree = Branch(AtMost("x", float("inf")), Leaf(0), Branch(Among("zone", ("north", True)), Leaf(1), Leaf(2)))
     assert node_from_dict(through_json(node_to_dict(tree))) == tree
 
 
 def test_dates_are_read_back_as_dates() -> None:
     days = pa.array([date(2026, 3, 1), date(2026, 3, 2), None])
-    cells = Cells((ValueSplit("day", (date(2026, 3, 2),)),), np.array([1, 0]))
-    assert Cells.from_dict(through_json(cells.to_dict())).classify({"day": days}).tolist() == [0, 1, 0]
+    classes = ValueClasses((ValueSplit("day", (date(2026, 3, 2),)),), np.array([1, 0]))
+    assert ValueClasses.from_dict(through_json(classes.to_dict())).classify({"day": days}).tolist() == [0, 1, 0]
 
 
 def test_sums_of_money_can_be_written() -> None:
-    cells = Cells((ValueSplit("price", (Decimal("1.50"),)),), np.array([1, 0]))
-    assert Cells.from_dict(through_json(cells.to_dict())).splits[0] == cells.splits[0]
+    classes = ValueClasses((ValueSplit("price", (Decimal("1.50"),)),), np.array([1, 0]))
+    assert ValueClasses.from_dict(through_json(classes.to_dict())).splits[0] == classes.splits[0]
 
 
 def test_a_value_of_another_kind_is_our_mistake() -> None:
@@ -132,7 +132,7 @@ def test_columns_with_values_that_python_does_not_have_tell_no_rows_apart(values
 
 
 def test_values_that_python_does_not_have_take_the_route_of_unknown_ones() -> None:
-    cells = Cells((ValueSplit("day", (date(1970, 1, 1),)),), np.array([1, 0]))
-    assert cells.classify({"day": DAYS[:5]}).tolist() == [1, 0, 0, 1, 0]
-    texts = Cells((ValueSplit("text", ("north",)),), np.array([1, 0]))
+    classes = ValueClasses((ValueSplit("day", (date(1970, 1, 1),)),), np.array([1, 0]))
+    assert classes.classify({"day": DAYS[:5]}).tolist() == [1, 0, 0, 1, 0]
+    texts = ValueClasses((ValueSplit("text", ("north",)),), np.array([1, 0]))
     assert texts.classify({"text": TEXTS[:3]}).tolist() == [1, 0, 1]

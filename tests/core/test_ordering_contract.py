@@ -28,6 +28,9 @@ from anabranch.ordering import (
     make,
     optimal_order,
 )
+from anabranch.ordering.decisions import NewOrder
+from anabranch.routing.policies import make_order
+from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.stats.matrix_view import MatrixView
 
 Run = Callable[..., list[Order]]
@@ -36,6 +39,7 @@ Observe = Callable[..., Observation]
 CONFIG = OrderingConfig(profile_probability=1.0, window_tuples=200, minimum_profiles=20)
 CONVERGING = ("agreedy", "sweep", "exhaustive", "auto")
 every_policy = pytest.mark.parametrize("name", list(POLICIES))
+every_order = pytest.mark.parametrize("name", [*POLICIES, SourceBasedOrder.name])
 
 
 def stream(seed: int, filters: int, chunks: int = 12, rows: int = 60) -> list[BoolMatrix]:
@@ -61,12 +65,12 @@ def prices(seed: int, filters: int) -> Floats:
     return np.random.default_rng(seed).choice([0.1, 1.0, 10.0], filters)
 
 
-@every_policy
+@every_order
 @pytest.mark.parametrize("seed", range(6))
 def test_orders_are_legal_permutations(run: Run, name: str, seed: int) -> None:
     filters = 2 + seed
     precedence = constraints(seed, filters)
-    policy = make(name, filters, config=CONFIG, precedence=precedence)
+    policy = make_order(name, filters, CONFIG, precedence)
     for order in run(policy, stream(seed, filters), prices(seed, filters)):
         assert sorted(order) == list(range(filters))
         assert precedence.allows(order)
@@ -78,17 +82,13 @@ def test_orders_are_legal_permutations(run: Run, name: str, seed: int) -> None:
 
 @every_policy
 @pytest.mark.parametrize("constrained", [False, True])
-def test_a_new_order_says_why_with_the_filter_that_moved(run: Run, name: str, constrained: bool) -> None:
+def test_a_new_order_says_why_with_the_filter_that_moved(observation: Observe, name: str, constrained: bool) -> None:
     names, costs = [f"<{f}>" for f in range(5)], prices(3, 5) * 1e-6
     precedence = Precedence(5, frozenset({(4, 0)})) if constrained else None
-    policy, told = make(name, 5, config=CONFIG, precedence=precedence), []
+    policy, told = make(name, 5, config=CONFIG, precedence=precedence), list[str]()
     for drops in stream(3, 5):
-        before, why = policy.order, policy.why
-        run(policy, [drops], costs)
-        if policy.order != before:
-            told.append(policy.why.format(*names))
-        else:
-            assert policy.why == why
+        decided = policy.observe(observation(policy, drops, costs))
+        told += [each.why.format(*names) for each in decided if isinstance(each, NewOrder)]
     by_cost = name == "exhaustive" or (constrained and name in ("agreedy", "auto"))
     pattern = (
         r"[\d.e-]+ us per profiled row instead of [\d.e-]+"
@@ -99,28 +99,29 @@ def test_a_new_order_says_why_with_the_filter_that_moved(run: Run, name: str, co
     assert all(re.fullmatch(pattern, each) for each in told), told
 
 
-@every_policy
+@every_order
 def test_the_same_input_gives_the_same_orders(run: Run, name: str) -> None:
-    first, second = (run(make(name, 5, config=CONFIG), stream(3, 5), prices(3, 5)) for _ in range(2))
+    policies = [make_order(name, 5, CONFIG, Precedence.none(5)) for _ in range(2)]
+    first, second = (run(policy, stream(3, 5), prices(3, 5)) for policy in policies)
     assert first == second
 
 
-@every_policy
+@every_order
 @pytest.mark.parametrize("constrained", [False, True])
 def test_a_pickled_policy_continues_identically(run: Run, name: str, constrained: bool) -> None:
-    chunks, precedence = stream(5, 5), constraints(5, 5) if constrained else None
-    policy = make(name, 5, config=CONFIG, precedence=precedence)
+    chunks, precedence = stream(5, 5), constraints(5, 5) if constrained else Precedence.none(5)
+    policy = make_order(name, 5, CONFIG, precedence)
     run(policy, chunks[:5])
     again: Reoptimizer = pickle.loads(pickle.dumps(policy))
     assert run(again, chunks[5:]) == run(policy, chunks[5:])
     np.testing.assert_array_equal(again.profiles(), policy.profiles())
 
 
-@every_policy
+@every_order
 def test_inputs_are_left_alone(observation: Observe, name: str) -> None:
     seed = Seed((2, 1, 0), np.ones((4, 3), dtype=np.bool_), np.ones(3))
     seed.drops.flags.writeable = False
-    policy = make(name, 3, config=CONFIG, seed=seed)
+    policy = make_order(name, 3, CONFIG, Precedence.none(3), seed)
     for chunk in stream(1, 3):
         seen = observation(policy, chunk, np.array([1.0, np.nan, 0.0]))
         for each in fields(seen):
@@ -130,9 +131,10 @@ def test_inputs_are_left_alone(observation: Observe, name: str) -> None:
         policy.observe(seen)
 
 
-@every_policy
+@every_order
 def test_a_single_filter_leaves_nothing_to_order(run: Run, name: str) -> None:
-    assert set(run(make(name, 1, config=CONFIG), [np.ones((40, 1), dtype=np.bool_)] * 8)) == {(0,)}
+    alone = make_order(name, 1, CONFIG, Precedence.none(1))
+    assert set(run(alone, [np.ones((40, 1), dtype=np.bool_)] * 8)) == {(0,)}
 
 
 @every_policy
@@ -147,11 +149,11 @@ def test_too_few_profile_tuples_change_nothing(run: Run, name: str) -> None:
     assert run(make(name, 3, config=CONFIG), [drops]) == [(0, 1, 2)]
 
 
-@every_policy
+@every_order
 def test_a_seed_gives_the_order_to_start_with(name: str) -> None:
-    seed = Seed((2, 0, 1), np.zeros((0, 3), dtype=np.bool_), np.ones(3))
-    assert make(name, 3, seed=seed).order == (2, 0, 1)
-    assert make(name, 3, seed=seed, precedence=Precedence(3, frozenset({(1, 2)}))).order == (0, 1, 2)
+    seed, bound = Seed((2, 0, 1), np.zeros((0, 3), dtype=np.bool_), np.ones(3)), Precedence(3, frozenset({(1, 2)}))
+    assert make_order(name, 3, CONFIG, Precedence.none(3), seed).order == (2, 0, 1)
+    assert make_order(name, 3, CONFIG, bound, seed).order == (0, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["agreedy", "independent", "exhaustive"])
@@ -161,7 +163,8 @@ def test_seeded_profile_tuples_decide_at_once_and_age_from_the_first_observation
     policy = make(name, 3, config=config, seed=Seed((0, 1, 2), drops, np.ones(3)))
     np.testing.assert_array_equal(policy.profiles(), drops[:200])
     none, nothing = np.zeros(3, dtype=np.int64), np.zeros((0, 3), dtype=np.bool_)
-    assert policy.observe(Observation(nothing, none, none, np.ones(3), now=1e6))[0] == 2
+    policy.observe(Observation(nothing, none, none, np.ones(3), now=1e6))
+    assert policy.order[0] == 2
     policy.observe(Observation(nothing, none, none, np.ones(3), now=1e6 + 10))
     assert len(policy.profiles()) == 0
 

@@ -16,13 +16,8 @@ from anabranch.model.arrays import Order, Rows
 from anabranch.ordering import POLICIES, Precedence, make
 from anabranch.ordering.agreedy import AGreedy
 from anabranch.ordering.base import Observation
-from anabranch.ordering.pipeline import (
-    CHUNK_SECONDS,
-    FIRST_CHUNK_ROWS,
-    LONGEST_CHUNK_ROWS,
-    FilterPipeline,
-    Verdict,
-)
+from anabranch.ordering.decisions import Decision
+from anabranch.ordering.pipeline import CHUNK_SECONDS, FIRST_CHUNK_ROWS, LONGEST_CHUNK_ROWS, FilterPipeline, Verdict
 
 EAGER = OrderingConfig(profile_probability=0.7, window_tuples=60, minimum_profiles=5)
 FALSE, TRUE, FAILS = 0, 1, 2
@@ -224,7 +219,7 @@ def test_decisions_take_a_small_share_of_the_filters_time(row_seconds: float, al
     observed: list[Observation] = []
 
     class Pondering(AGreedy):
-        def observe(self, seen: Observation) -> Order:
+        def observe(self, seen: Observation) -> tuple[Decision, ...]:
             now[0] += 0.001
             observed.append(seen)
             return super().observe(seen)

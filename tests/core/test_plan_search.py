@@ -12,13 +12,14 @@ import pytest
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.nodes import AtMost, Branch, Leaf
 from anabranch.mesh.overheads import seconds_around
-from anabranch.mesh.plan_search import JudgedSample, best_order, find, paid
+from anabranch.mesh.plan_search import best_order, find, paid
 from anabranch.mesh.self_tuning import SelfTuning, tune
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import BoolMatrix, Counts, Mask
 from anabranch.ordering import Precedence, row_costs
 from anabranch.routing.held_out import halves
-from anabranch.routing.routed import RoutePlan
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.sampled_rows import JudgedSample
 
 FREE = Precedence.none(4)
 BY_ZONE = TreeRoutes(DecisionTree(Branch(AtMost("zone", 0.5), Leaf(0), Leaf(1))))

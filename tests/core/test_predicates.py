@@ -85,7 +85,7 @@ def test_constraints_leave_exactly_the_legal_orders(predicates: list[Predicate],
 def test_stages_are_a_legal_order_or_there_is_none(predicates: list[Predicate], strict: bool) -> None:
     legal = legal_orders(predicates, strict)
     if not legal:
-        with pytest.raises(QueryError, match="wait for each other"):
+        with pytest.raises(QueryError, match="depend on each other"):
             stages(predicates, strict=strict)
         return
     order: list[int] = []
@@ -118,10 +118,10 @@ def test_circles_are_refused_by_name() -> None:
     with pytest.raises(QueryError) as caught:
         stages([one, PythonPredicate("free"), two])
     assert str(caught.value) == (
-        "the predicates 'one', 'two' wait for each other: no order suits them\n"
+        "the predicates 'one', 'two' depend on each other in a circle\n"
         "  hint: a kept column is computed before it is read, and nothing moves across a pinned or volatile predicate"
     )
-    with pytest.raises(QueryError, match="'early', 'late' wait for each other"):
+    with pytest.raises(QueryError, match="'early', 'late' depend on each other"):
         stages([PythonPredicate("early", kind="volatile", columns=("k",)), PythonPredicate("late", keep="k")])
 
 
@@ -162,7 +162,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (
         lambda: ab.predicate(text_test, "t", returns=UserDefinedType(), test=bool),
         (
-            "predicate 'text_test' returns vector, a user-defined type, which only Spark's own UDFs do\n"
+            "predicate 'text_test' returns vector, a user-defined type, which predicates cannot return\n"
             '  hint: return its parts, e.g. returns="array<double>" for a vector'
         ),
     ),
@@ -176,18 +176,18 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: ab.predicate(text_test, 3),  # type: ignore[arg-type]
-        "predicate 'text_test' was given int for a column\n  hint: pass column names",
+        "a column of predicate 'text_test' is given as int, not by name\n  hint: pass column names",
     ),
     (
         lambda: ab.predicate(text_test, "t", returns="double"),
         (
-            "predicate 'text_test' returns double, and nothing decides on that value\n"
+            "predicate 'text_test' returns double, and has no test that decides on the value\n"
             "  hint: give test=..., e.g. test=lambda value: value > 0.5"
         ),
     ),
     (
         lambda: ab.predicate(text_test, "t", keep=""),
-        "predicate 'text_test' has keep=''\n  hint: keep is the name of the column to carry on",
+        "predicate 'text_test' has keep=''\n  hint: keep is the name of the column that gets the value",
     ),
     (
         lambda: ab.predicate(text_test, "t", keep="t"),
@@ -195,7 +195,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: ab.predicate(text_test, "t", time_limit=0),
-        "predicate 'text_test' has a time limit of 0 s\n  hint: use a number of seconds, at least 0.01",
+        "predicate 'text_test' has time_limit=0\n  hint: use a number of seconds, at least 0.01",
     ),
     (
         lambda: ab.lookup(3, {1}),  # type: ignore[arg-type]
@@ -207,7 +207,14 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: ab.lookup("dst", {"x"}, match="suffix"),  # type: ignore[arg-type]
-        "lookup match is 'suffix'\n  hint: use match='exact' or match='prefix'",
+        "lookup has match='suffix'\n  hint: use match='exact' or match='prefix'",
+    ),
+    (
+        lambda: ab.lookup("dst", {"10.2."}, on="prefix"),
+        (
+            "lookup has on='prefix' and no match: on names a column\n"
+            "  hint: match='prefix' matches prefixes; for a column named 'prefix' add match='exact' or match='prefix'"
+        ),
     ),
     (
         lambda: gather([text_test]),
@@ -224,22 +231,22 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (
         lambda: ab.predicate("a > 3", "a"),
         (
-            "a column expression takes no columns: it is left to Spark\n"
-            "  hint: only name, kind, strict and pinned; compute values with withColumn, or in a Python function"
+            "a column expression takes no columns: Spark evaluates it by itself\n"
+            "  hint: it takes name, kind, strict and pinned; compute values with withColumn, or in a Python function"
         ),
     ),
     (
         lambda: ab.predicate(later, "a"),
         (
-            "predicate 'later' is an async function, which returns no answer by itself\n"
-            "  hint: use a function that returns one; a generator takes and yields batches: Iterator[pd.Series]"
+            "predicate 'later' is an async function, which does not return a result\n"
+            "  hint: use a function that returns one; a generator of batches takes and yields Iterator[pd.Series]"
         ),
     ),
     (
         lambda: ab.predicate(one_by_one, "a"),
         (
-            "predicate 'one_by_one' is a generator, which returns no answer by itself\n"
-            "  hint: use a function that returns one; a generator takes and yields batches: Iterator[pd.Series]"
+            "predicate 'one_by_one' is a generator, which does not return a result\n"
+            "  hint: use a function that returns one; a generator of batches takes and yields Iterator[pd.Series]"
         ),
     ),
     (
@@ -248,7 +255,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: require_unique_names([PythonPredicate("p", keep="k"), PythonPredicate("q", keep="k")]),
-        "two predicates have the kept column 'k'\n  hint: give each its own name=...",
+        "two predicates have the kept column 'k'\n  hint: give each its own keep=...",
     ),
 ]
 
@@ -437,7 +444,7 @@ def test_prefix_sets_stay_small() -> None:
 @pytest.mark.parametrize(
     ("prefix", "message"),
     [
-        (3, "a prefix must be text, not int: 3"),
+        (3, "a prefix must be a string, not int: 3"),
         ("10.2/16", "'10.2/16' is not a network\n  hint: write networks as 10.2.0.0/16 or fe80::/10"),
     ],
 )

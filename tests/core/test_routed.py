@@ -20,11 +20,13 @@ from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import BoolMatrix, Floats, Rows
 from anabranch.model.attributes import clock_part
 from anabranch.ordering import make, row_costs
+from anabranch.ordering.decisions import Decision, NewEffort, NewOrder
 from anabranch.ordering.pipeline import Verdict
-from anabranch.routing.cells import Cells, RangeSplit, ValueSplit, split
 from anabranch.routing.class_learner import MOST_ROUTES, ClassLearner, Proposal
 from anabranch.routing.plan_log import PlanLog
-from anabranch.routing.routed import RoutedPipeline, RoutePlan, shown_orders
+from anabranch.routing.route_plan import NewRoutes, RoutePlan, shown_orders
+from anabranch.routing.routed import RoutedPipeline
+from anabranch.routing.value_classes import RangeSplit, ValueClasses, ValueSplit, split
 
 ZONES = np.array(["north", "south"], dtype=object)
 REGIMES = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
@@ -45,6 +47,7 @@ class Worker:
             lambda seed: make("auto", passes.shape[1], seed=seed), clock=lambda: self.now, **options
         )
         self.survivors: list[int] = []
+        self.decisions: list[Decision] = []
 
     def judge(self, f: int, rows: Rows) -> Verdict:
         self.now += self.call + self.cost * len(rows)
@@ -59,7 +62,9 @@ class Worker:
         """One chunk."""
         size = self.pipeline.chunk_rows(min(batch, len(self.passes) - self.at))
         chunk = {name: array.slice(self.at, size) for name, array in self.columns.items()}
-        self.survivors += (self.at + self.pipeline.process(size, self.judge, chunk).survivors).tolist()
+        outcome = self.pipeline.process(size, self.judge, chunk)
+        self.survivors += (self.at + outcome.survivors).tolist()
+        self.decisions += outcome.decisions
         self.at += size
 
     @property
@@ -217,6 +222,25 @@ def test_routes_whose_benefit_is_gone_become_one_order_again() -> None:
     assert worker.pipeline.take_given_up() is None, "told once: others may have found routes since"
 
 
+def test_the_life_of_routes_is_in_the_decisions() -> None:
+    rng = np.random.default_rng(6)
+    zone = rng.integers(0, 2, 400_000)
+    rates = np.where((np.arange(400_000) < 50_000)[:, None], REGIMES[zone], np.array([0.05, 0.5, 0.9, 0.95]))
+    decisions = Worker(rng.random((400_000, 4)) < rates, {"zone": ZONES[zone]}).run().decisions
+    lives = [(at, d) for at, d in enumerate(decisions) if isinstance(d, NewRoutes)]
+    (tried, found), (kept, won), (ended, lost) = lives
+    assert found.why.startswith("content routes promise to save ")
+    assert won.why.startswith("one order took ")
+    assert lost.why == "routes save nothing any more"
+    assert [len(d.ways) > 1 for _, d in lives] == [False, True, False]
+    named = [d.route for d in decisions if isinstance(d, (NewOrder, NewEffort))]
+    alone, routed, again = named[: kept - 1], named[kept - 1 : ended - 2], named[ended - 2 :]
+    assert set(alone) == {""} >= set(again), "routes on trial are not reported"
+    assert set(routed) == {"zone in ('north')", "zone in ('south')"}
+    orders = [d for d in decisions[:tried] if isinstance(d, NewOrder)]
+    assert [d.before for d in orders[1:]] == [d.after for d in orders[:-1]]
+
+
 def test_a_flood_of_one_class_does_not_end_the_routes() -> None:
     rng = np.random.default_rng(7)
     zone = np.where((np.arange(300_000) % 100_000) < 20_000, rng.integers(0, 2, 300_000), 0)
@@ -320,11 +344,11 @@ def test_ranges_keep_null_and_nan_apart() -> None:
 
 
 def test_cells_survive_json() -> None:
-    cells = Cells((ValueSplit("a", ("x", "y")), RangeSplit("b", (1.0,))), np.arange(9) % 3)
-    again = Cells.from_dict(cells.to_dict())
+    classes = ValueClasses((ValueSplit("a", ("x", "y")), RangeSplit("b", (1.0,))), np.arange(9) % 3)
+    again = ValueClasses.from_dict(classes.to_dict())
     columns = {"a": pa.array(["x", "z", None]), "b": pa.array([0.0, 2.0, None])}
-    assert again.classify(columns).tolist() == cells.classify(columns).tolist()
-    assert again.tests(1) == cells.tests(1)
+    assert again.classify(columns).tolist() == classes.classify(columns).tolist()
+    assert again.tests(1) == classes.tests(1)
 
 
 def test_a_learner_with_too_few_rows_or_unknown_costs_proposes_nothing() -> None:
@@ -345,7 +369,7 @@ def test_there_are_never_more_routes_than_spark_bears() -> None:
     learner.add({"kind": pa.array([f"k{k}" for k in kind])}, drops)
     found = learner.propose(np.full(12, 1e-5))
     assert found is not None
-    assert len(found.orders) == found.cells.routes == MOST_ROUTES == 8
+    assert len(found.orders) == found.classes.routes == MOST_ROUTES == 8
 
 
 def test_the_order_of_a_class_knows_which_predicates_drop_the_same_rows() -> None:
@@ -359,7 +383,7 @@ def test_the_order_of_a_class_knows_which_predicates_drop_the_same_rows() -> Non
     learner.add({"zone": pa.array(np.where(north, "north", "south"))}, drops)
     found = learner.propose(np.array([1.0, 1.0, 1.3]) * 1e-5)
     assert found is not None
-    orders = {found.cells.tests(route)[0]: order for route, order in enumerate(found.orders)}
+    orders = {found.classes.tests(route)[0]: order for route, order in enumerate(found.orders)}
     assert orders["zone in ('north')"] in ((0, 2, 1), (1, 2, 0))  # by their own selectivities (0, 1, 2)
     rates = drops[north].mean(axis=0) / (1.0, 1.0, 1.3)
     assert rates.argmin() == 2
@@ -374,13 +398,13 @@ def test_what_no_row_has_is_not_shown() -> None:
     learner.add({"x": pa.array(x), "kind": pa.array(kind)}, drops)
     found = learner.propose(np.full(2, 1e-5))
     assert found is not None
-    ways = shown_orders(RoutePlan(found.cells, found.orders, "content"))
+    ways = shown_orders(RoutePlan(found.classes, found.orders, "content"))
     assert sorted(way.order for way in ways) == [(0, 1), (1, 0)]
     assert not [test for way in ways for test in way.tests if "null" in test or "not in" in test or "any" in test]
 
 
 def test_routes_with_equal_orders_are_shown_as_one() -> None:
-    zones = Cells((ValueSplit("zone", ("a", "b", "c")),), np.array([1, 2, 3, 0]))
+    zones = ValueClasses((ValueSplit("zone", ("a", "b", "c")),), np.array([1, 2, 3, 0]))
     plan = RoutePlan(zones, ((0, 1), (1, 0), (1, 0), (0, 1)), "content")
     assert [(way.tests, way.order) for way in shown_orders(plan)] == [
         (("all other rows",), (0, 1)),
@@ -402,7 +426,7 @@ def test_a_plan_is_recalled_only_where_its_classes_look_the_same() -> None:
     zone = pa.array(ZONES[np.arange(400) % 2])
     north = np.arange(400) % 2 == 0
     drops = np.column_stack([north, ~north])
-    plan = RoutePlan(Cells((ValueSplit("zone", ("north",)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
+    plan = RoutePlan(ValueClasses((ValueSplit("zone", ("north",)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
     log = PlanLog()
     log.note(0.0, {"zone": zone}, drops, plan)
     assert log.recall({"zone": zone}, drops) is plan

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch import cells, engine, storage
-from anabranch.cells.base import TIME, WEIGHT
-from anabranch.cells.held_states import OVERHEAD_BYTES, HeldStates
-from anabranch.cells.segments import read_tables, write_tables
-from anabranch.engine.store import AnswerTask, AsideTask, ShelveTask, SumsTask
+from anabranch import engine, operators, storage
+from anabranch.engine.store import AnswerTask, AsideTask, BufferTask, SumsTask
 from anabranch.errors import QueryError, ResourceError
-from anabranch.spark import cell_task
-from anabranch.spark.summaries import NEWEST, OLDEST
+from anabranch.operators.base import TIME, WEIGHT
+from anabranch.operators.held_states import OVERHEAD_BYTES, HeldStates
+from anabranch.operators.segments import read_tables, write_tables
+from anabranch.spark.continuous import cell_task
+from anabranch.spark.continuous.summaries import NEWEST, OLDEST
 
 ROWS = pa.table({"k": [1, 2], TIME: [5, 6], WEIGHT: [1, 1], OLDEST: [5, 6], NEWEST: [5, 6]})
 Write = Callable[[Path], object]
@@ -30,7 +30,7 @@ def task(made: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -
 
 WRITES: dict[str, Write] = {
     "state": lambda folder: write_tables(folder / "state" / "q" / "1.arrow", [ROWS]),
-    "kept": lambda folder: task(ShelveTask("s", str(folder), "1", 0, 9, 0)),
+    "kept": lambda folder: task(BufferTask("s", str(folder), "1", 0, 9, 0)),
     "late": lambda folder: task(AsideTask("s", str(folder), "1", 9, 99)),
     "sums": lambda folder: task(SumsTask("s", str(folder), "1")),
     "answers": lambda folder: task(AnswerTask("q", str(folder), "1", (("k", "k"),), changes=True)),
@@ -183,12 +183,17 @@ def _names_path(value: ast.expr) -> bool:
     return not (isinstance(value, ast.Name) and value.id == "numbers")
 
 
-# The writer of Parquet is given a sink that the storage has opened.
-ALLOWED = {("store.py", "ParquetWriter"), ("store.py", "write_table"), ("segments.py", "write_table")}
+# Readers and writers of Parquet are given files that the storage has opened.
+ALLOWED = {
+    ("store.py", "ParquetWriter"),
+    ("store.py", "write_table"),
+    ("segments.py", "write_table"),
+    ("answer_files.py", "ParquetFile"),
+}
 
 
 def sources() -> Sequence[Path]:
-    folders = [Path(next(iter(package.__path__))) for package in (engine, cells)]
+    folders = [Path(next(iter(package.__path__))) for package in (engine, operators)]
     alone = Path(str(cell_task.__file__))
     return [
         *(path for folder in folders for path in sorted(folder.rglob("*.py"))),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.dialect import parse_query
-from anabranch.model.continuous import Query
+from anabranch.logical_plan import Query
 from cql.generate import cases, random_case
 from cql.local import LocalEngine
 from cql.oracle import Oracle

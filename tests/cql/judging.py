@@ -16,7 +16,7 @@ import duckdb
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.errors import AnabranchError
-from anabranch.model.continuous import Query
+from anabranch.logical_plan import Query
 from cql.documented import Choices, Documented, World, documented, world
 from cql.local import LocalEngine
 from cql.streams import Case, Columns, Cuts, Row

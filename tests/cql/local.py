@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import sqlglot
 
-from anabranch.cells.base import END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
-from anabranch.cells.exact_sums import BUNDLE
-from anabranch.cells.join import MultiJoin
-from anabranch.cells.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
-from anabranch.model.continuous import Query, Scalar, Scan, scans
+from anabranch.logical_plan import Query, Scalar, Scan, scans
 from anabranch.model.names import quoted
+from anabranch.operators.base import END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
+from anabranch.operators.exact_sums import BUNDLE
+from anabranch.operators.join import MultiJoin
+from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Feed, Items, Stage, first
 from cql.oracle import normalised

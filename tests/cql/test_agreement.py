@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.cells.segments import LONGEST_LOG, SMALLEST_LOG_BYTES
+from anabranch.operators.segments import LONGEST_LOG, SMALLEST_LOG_BYTES
 from cql.comparing import EXAMPLES, bound, difference, expected, smallest_difference
 from cql.local import SHORT_LOG, LocalEngine
 from cql.streams import SECOND, Case, Cuts, Stream

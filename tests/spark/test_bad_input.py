@@ -21,7 +21,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 import anabranch as ab
 from anabranch.errors import QueryError, ResourceError, UnknownColumn
-from anabranch.spark import lookup_table
+from anabranch.spark.filters import lookup_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,21 +40,21 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     "more parameters than columns": (
         lambda df: ab.where(df, ab.predicate(lambda a, b: a == b, "a", name="p")),
         (
-            "predicate 'p' cannot be called with 1 columns: missing a required argument: 'b'\n"
+            "predicate 'p' cannot be called with 1 column: missing a required argument: 'b'\n"
             "  hint: name one column for each parameter: ab.predicate(function, 'first', 'second')"
         ),
     ),
     "a test that is no function": (
         lambda df: ab.where(df, ab.predicate(always, "a", returns="double", test=0.7, name="p")),  # type: ignore[arg-type]
-        "predicate 'p' has test=0.7, which is no function\n  hint: e.g. test=lambda value: value > 0.5",
+        "predicate 'p' has test=0.7, which is not a function\n  hint: e.g. test=lambda value: value > 0.5",
     ),
     "a kept column without a name": (
         lambda df: ab.where(df, ab.predicate(always, "a", keep=3, name="p")),  # type: ignore[arg-type]
-        "predicate 'p' has keep=3\n  hint: keep is the name of the column to carry on",
+        "predicate 'p' has keep=3\n  hint: keep is the name of the column that gets the value",
     ),
     "a limit that is no number": (
         lambda df: ab.where(df, ab.predicate(always, "a", time_limit="2", name="p")),  # type: ignore[arg-type]
-        "predicate 'p' has a time limit of '2' s\n  hint: use a number of seconds, at least 0.01",
+        "predicate 'p' has time_limit='2'\n  hint: use a number of seconds, at least 0.01",
     ),
     "a type that functions do not return": (
         lambda df: ab.where(df, ab.predicate(always, "a", returns="varchar(3)", test=bool, name="p")),
@@ -66,13 +66,13 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     "an expression with options of functions": (
         lambda df: ab.where(df, ab.predicate(F.col("a") > 3, keep="k")),
         (
-            "a column expression takes no keep: it is left to Spark\n"
-            "  hint: only name, kind, strict and pinned; compute values with withColumn, or in a Python function"
+            "a column expression takes no keep: Spark evaluates it by itself\n"
+            "  hint: it takes name, kind, strict and pinned; compute values with withColumn, or in a Python function"
         ),
     ),
     "two kept columns of one name": (
         lambda df: ab.where(df, *(ab.predicate(always, "a", keep=keep, name=keep) for keep in ("k", "K"))),
-        "two predicates have the kept column 'k'\n  hint: give each its own name=...",
+        "two predicates have the kept column 'k'\n  hint: give each its own keep=...",
     ),
     "no policy": (
         lambda df: ab.where(df, F.col("a") > 3, policy=None),  # type: ignore[arg-type]
@@ -82,9 +82,20 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, F.col("a") > 3, config={"window_tuples": 3}),
         "config is a dict\n  hint: use ab.OrderingConfig.for_policy(policy, ...)",
     ),
+    "a config of a mesh for another policy": (
+        lambda df: ab.where(df, F.col("a") > 3, policy="agreedy", config=ab.MeshConfig(executor="fabric")),
+        (
+            "config is a MeshConfig, and the policy is 'agreedy'\n"
+            '  hint: use policy="mesh", or config=ab.OrderingConfig.for_policy("agreedy", ...)'
+        ),
+    ),
+    "an unknown executor of a mesh": (
+        lambda df: ab.where(df, F.col("a") > 3, policy="mesh", config=ab.MeshConfig(executor="fabrik")),  # type: ignore[arg-type]
+        "unknown executor 'fabrik'\n  hint: did you mean 'fabric'? The choices are: routes, fabric",
+    ),
     "no DataFrame": (
         lambda df: ab.where(df.limit(1).toPandas(), F.col("a") > 3),  # type: ignore[arg-type]
-        "a filter needs a DataFrame of Spark, not pandas.DataFrame\n  hint: make one by spark.createDataFrame",
+        "a filter needs a Spark DataFrame, not pandas.DataFrame\n  hint: make one with spark.createDataFrame",
     ),
     "numbers that no column holds": (
         lambda df: ab.where(df, ab.lookup("a", [2**70])),
@@ -92,13 +103,16 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     ),
     "values that cannot be looked up": (
         lambda df: ab.where(df, ab.lookup("list", [[1]])),
-        "'lookup(list)' looks up values of type list<item: int64>\n  hint: join with such a table instead",
+        (
+            "the values of 'lookup(list)' are of type list<item: int64>, which look-ups cannot compare\n"
+            "  hint: join with the table instead"
+        ),
     ),
     "a collation": (
         lambda df: ab.where(df.selectExpr("text collate UTF8_LCASE as t"), ab.lookup("t", ["a"])),
         (
             "'lookup(t)' looks up values with the collation UTF8_LCASE\n"
-            "  hint: a look-up compares the very letters: cast the column to string, or join instead"
+            "  hint: look-ups compare texts byte by byte: cast the column to string, or join instead"
         ),
     ),
     "unknown column of a function": (
@@ -172,12 +186,26 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, F.col("a") > 3, policy="agredy"),
         (
             "unknown policy 'agredy'\n  hint: did you mean 'agreedy'? The policies are: "
-            "auto, fixed, agreedy, sweep, independent, localswaps, exhaustive, content, mesh, sbr"
+            "auto, fixed, agreedy, sweep, independent, localswaps, exhaustive, content, mesh, content-learns, sbr"
         ),
     ),
     "unknown choice on errors": (
         lambda df: ab.where(df, F.col("a") > 3, on_error="ignore"),
         'on_error is \'ignore\'\n  hint: use on_error="raise" or on_error="quarantine"',
+    ),
+    "a filter that is pinned": (
+        lambda df: ab.where(df, F.col("a") > 3, pinned=True),
+        (
+            "a filter has no option 'pinned'\n"
+            '  hint: policy="fixed" keeps the written order; pinned=True is an option of a single predicate'
+        ),
+    ),
+    "unknown option": (
+        lambda df: ab.where(df, F.col("a") > 3, on_eror="raise"),
+        (
+            "a filter has no option 'on_eror'\n  hint: did you mean 'on_error'? The options are: "
+            "policy, strict, on_error, state, config, attributes"
+        ),
     ),
     "names that are taken": (
         lambda df: ab.where(df, ab.predicate(always, "a"), ab.predicate(always, "b")),
@@ -190,7 +218,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
             ab.predicate(always, "one", keep="two", name="second"),
         ),
         (
-            "the predicates 'first', 'second' wait for each other: no order suits them\n"
+            "the predicates 'first', 'second' depend on each other in a circle\n"
             "  hint: a kept column is computed before it is read, "
             "and nothing moves across a pinned or volatile predicate"
         ),
@@ -198,7 +226,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     "no room for errors": (
         lambda df: ab.where(df.withColumn("_Error", F.lit(1)), ab.predicate(always, "a"), on_error="quarantine"),
         (
-            "the input has a column '_Error', where rows that are set aside tell what failed\n"
+            "the input has a column '_Error', which on_error=\"quarantine\" adds to rows that are set aside\n"
             "  hint: rename or drop it before the filter"
         ),
     ),
@@ -219,23 +247,23 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
     ),
     "a name that is no text": (
         lambda df: ab.where(df, ab.predicate(always, "a", name=5)),  # type: ignore[arg-type]
-        "a predicate has name=5\n  hint: a name is a text",
+        "a predicate has name=5\n  hint: a name is a string",
     ),
     "a limit that no call can keep": (
         lambda df: ab.where(df, ab.predicate(always, "a", time_limit=1e-9, name="p")),
-        "predicate 'p' has a time limit of 1e-09 s\n  hint: use a number of seconds, at least 0.01",
+        "predicate 'p' has time_limit=1e-09\n  hint: use a number of seconds, at least 0.01",
     ),
     "no DataFrame, but a column": (
         lambda df: ab.where(F.col("a") > 3),  # type: ignore[arg-type]
         (
-            "a filter needs a DataFrame of Spark, not Column\n"
+            "a filter needs a Spark DataFrame, not Column\n"
             "  hint: the DataFrame comes first: ab.where(df, predicate, ...)"
         ),
     ),
     "no DataFrame, but a predicate": (
         lambda df: ab.where(ab.lookup("a", {1})),  # type: ignore[arg-type]
         (
-            "a filter needs a DataFrame of Spark, not LookupPredicate\n"
+            "a filter needs a Spark DataFrame, not LookupPredicate\n"
             "  hint: the DataFrame comes first: ab.where(df, predicate, ...)"
         ),
     ),
@@ -244,22 +272,19 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
             df.selectExpr("array(interval '1-2' year to month) as m"), ab.predicate(always, "m", name="p")
         ),
         (
-            "predicate 'p' reads column 'm' of type array<interval year to month>, which Python cannot get\n"
+            "predicate 'p' reads column 'm' of type array<interval year to month>, which Python cannot represent\n"
             "  hint: compute numbers from it before the filter, such as extract(year from ...)"
         ),
     ),
     "prefixes in a table of several columns": (
-        lambda df: ab.where(df, ab.lookup("dst", pd.DataFrame({"addr": ["x"], "port": [1]}), on="prefix")),
-        (
-            "the table of 'lookup(dst)' has 2 columns\n"
-            '  hint: name one with on=..., and ask for prefixes with match="prefix". The columns are: addr, port'
-        ),
+        lambda df: ab.where(df, ab.lookup("dst", pd.DataFrame({"addr": ["x"], "port": [1]}), match="prefix")),
+        "the table of 'lookup(dst)' has 2 columns\n  hint: name one with on=... The columns are: addr, port",
     ),
     "column of a set": (
         lambda df: ab.where(df, ab.lookup("a", {1}, on="prefixes")),
         (
-            "'lookup(a)' has on='prefixes', and its values are no table\n"
-            '  hint: on=... names a column of a table; of a set it may only be "prefix"'
+            "'lookup(a)' has on='prefixes', but its values are not a table\n"
+            "  hint: leave on=... out, or pass a table that has this column"
         ),
     ),
     "prefixes that are none": (
@@ -299,7 +324,7 @@ def test_tables_that_are_too_big_are_refused(
 ) -> None:
     monkeypatch.setattr(lookup_table, "LARGEST_TABLE_ROWS", 100)
     for table in (range(101), pd.Series(range(101)), spark.range(101)):
-        with pytest.raises(ResourceError, match=r"the table of 'lookup\(a\)' is too big to ship to the workers"):
+        with pytest.raises(ResourceError, match=r"the table of 'lookup\(a\)' is too big to send to the workers"):
             ab.where(rows, ab.lookup("a", table))
     assert ab.where(rows, ab.lookup("a", spark.range(100))).count() == rows.where("a is not null").count()
     monkeypatch.setattr(lookup_table, "LARGEST_TABLE_BYTES", 100)
@@ -315,7 +340,7 @@ def test_long_texts_do_not_reach_the_driver_before_they_are_refused(
     monkeypatch.setattr(lookup_table, "LARGEST_TABLE_BYTES", 40_000)
     monkeypatch.setattr(type(texts), "toArrow", lambda df: pytest.fail("values were collected"))
     for table in (texts, texts.select(F.col("`the.text`").cast("binary"))):
-        with pytest.raises(ResourceError, match=r"too big to ship to the workers: 50 values, 0 MB"):
+        with pytest.raises(ResourceError, match=r"too big to send to the workers: 50 values, 0 MB"):
             ab.where(rows, ab.lookup("text", table))
 
 
@@ -617,7 +642,7 @@ ODD = """
 """
 
 
-@pytest.mark.parametrize("policy", ["auto", "content", "mesh"])
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "content-learns"])
 def test_columns_that_python_cannot_read_are_not_used_for_routes(spark: SparkSession, policy: str) -> None:
     df = spark.sql(ODD)
     native = [F.col("text").rlike("1.*2"), F.col("broken").rlike("[0-3]")]

@@ -143,7 +143,9 @@ def agrees(spark: SparkSession, cases: Sequence[Case], folder: Path, cells: int 
     oracle = Oracle(cases[0].streams, cases[0].relations)
     for case, query in zip(cases, engine.queries.values(), strict=True):
         ast = parse_query(case.query)
-        ahead = lives == 0 or query.direct  # of the watermark: nothing to come changes such an answer
+        ahead = lives == 0 or engine._runtime.is_direct(
+            query
+        )  # of the watermark: nothing to come changes such an answer
         until = end(inputs(case, ast)) if ahead else watermark(inputs(case, ast))
         got, want = answered(query.to_dataframe()), before(expected(oracle, ast), until)
         got = got if lives else before(got, until)  # a bounded run ends with the last row of all streams

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from anabranch.cql import Catalog, CQLError, bind
-from anabranch.cql.functions import AGGREGATES, CHANCE, JAVA, OF_TIME, OTHER_AGGREGATES, OVER_ROWS, SEVERAL_ROWS
+from anabranch.cql.functions import CHANCE, JAVA, OF_TIME, OTHER_AGGREGATES, OVER_ROWS, SEVERAL_ROWS
+from anabranch.operators.aggregate_functions import SQL_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +77,7 @@ def test_every_function_that_is_no_scalar_is_refused_or_aggregates(functions: li
             continue
         told = refused(f"{each.name}(a)")
         rows = each.group in ("agg_funcs", "window_funcs", "generator_funcs") or each.kinds
-        if each.name in AGGREGATES:
+        if each.name in SQL_NAMES:
             assert rows, each
             assert told is None or "a quantile needs one number" in told
         elif rows:
@@ -88,12 +89,12 @@ def test_every_function_that_is_no_scalar_is_refused_or_aggregates(functions: li
 
 def test_nothing_is_refused_that_spark_does_not_have(functions: list[Known], spark: SparkSession) -> None:
     names = {each.name for each in functions}
-    listed = OTHER_AGGREGATES | OVER_ROWS | SEVERAL_ROWS | OF_TIME | JAVA | set(AGGREGATES)
+    listed = OTHER_AGGREGATES | OVER_ROWS | SEVERAL_ROWS | OF_TIME | JAVA | set(SQL_NAMES)
     if spark.version.startswith("4.3"):
         assert listed <= names
     aggregates = {each.name for each in functions if each.group == "agg_funcs" or "aggregate" in each.kinds}
     windows = {each.name for each in functions if each.group == "window_funcs"}
-    assert aggregates - windows <= set(AGGREGATES) | OTHER_AGGREGATES
+    assert aggregates - windows <= set(SQL_NAMES) | OTHER_AGGREGATES
 
 
 @pytest.mark.full(reason="a minute: a thousand examples of Spark's own documentation, one by one")

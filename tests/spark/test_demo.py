@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from anabranch.cli import continuous, demo, packets
+from anabranch.cli import demo, demo_query, packets
 from anabranch.cli.live import watch
 from anabranch.errors import InternalError
 
@@ -44,10 +44,10 @@ def test_demo_compares_both_sides_and_writes_its_report(spark: SparkSession, tmp
 
 def test_the_continuous_query_says_what_the_packets_of_each_half_hour_say(spark: SparkSession, tmp_path: Path) -> None:
     out, hours = io.StringIO(), list(packets.write(tmp_path / "packets", ROWS))
-    found = continuous.run(spark, hours, ROWS, tmp_path, Console(file=out, width=100))
+    found = demo_query.run(spark, hours, ROWS, tmp_path, Console(file=out, width=100))
     rows = spark.read.parquet(*map(str, hours)).select("ts", "dst", "src").collect()
     half, last = timedelta(minutes=30), max(row.ts for row in rows)
-    least, wanted = int(continuous.WORTH_TELLING * ROWS / (2 * len(hours))), []
+    least, wanted = int(demo_query.WORTH_TELLING * ROWS / (2 * len(hours))), []
     at = min(row.ts for row in rows).replace(minute=0, second=0, microsecond=0)
     while at < last:
         recent = [(".".join(row.dst.split(".")[:2]), row.src) for row in rows if at - half <= row.ts <= at]

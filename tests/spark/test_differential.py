@@ -33,14 +33,13 @@ from pyspark.sql.pandas.functions import pandas_udf
 import anabranch as ab
 from anabranch.errors import QueryError
 from anabranch.model.predicates import NativePredicate, stages
-from anabranch.ordering import POLICIES
-from anabranch.routing.source_based_order import SourceBasedOrder
-from anabranch.spark.arrow import ROUTING
+from anabranch.routing import policies
 from seeds import daily_seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+WINDOWS = ab.MeshConfig(executor="fabric", window_tuples=7, route_tolerance=0.3, sample_tuples=40)
 EAGER = ab.OrderingConfig(profile_probability=0.6, window_tuples=50, minimum_profiles=5)
 FEW, MORE, MOST = 60, 300, 2000
 CASES_PER_TABLE, CASES_PER_JOB = 20, 5
@@ -351,11 +350,12 @@ def make_case(
     chosen = list(dict.fromkeys([*chosen, *missing]))
     rng.shuffle(chosen)
     entries, options = [pool[i] for i in chosen], [draw_options(rng, pool[i]) for i in chosen]
+    policy = rng.choice(sorted(policies.NAMES))
     setting: dict[str, Any] = {
-        "policy": rng.choice(sorted({*POLICIES, *ROUTING, SourceBasedOrder.name})),
+        "policy": policy,
         "strict": rng.random() < 0.2,
         "on_error": rng.choice(["raise", "quarantine"]),
-        "config": rng.choice([None, EAGER]),
+        "config": rng.choice([None, EAGER, *([WINDOWS] if policy == "mesh" else [])]),
     }
     lines = [f"  p{i} {e.what} {o}" for i, (e, o) in enumerate(zip(entries, options, strict=True))]
     what = "\n".join([f"case {number}: {setting}", *lines])
@@ -363,7 +363,7 @@ def make_case(
     try:
         places = {i: at for at, stage in enumerate(stages(f._judged(df), strict=f.strict)) for i in stage.members}
     except QueryError as error:
-        if "wait for each other" not in str(error):
+        if "depend on each other" not in str(error):
             raise
         return None
     careful = {i for i, p in enumerate(f._judged(df)) if isinstance(p, NativePredicate) and p.kind == "fallible"}

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import socketserver
 import subprocess
@@ -20,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,11 +30,13 @@ from pyspark.sql import DataFrame
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
-from anabranch.engine import merging, store, ticks
-from anabranch.engine.intake import Taken
-from anabranch.engine.shelving import Shelved
+from anabranch.engine import layout, merging, ticks
+from anabranch.engine.batch_writer import StoredBatch
+from anabranch.engine.ingest import IngestRecord
 from anabranch.errors import AnabranchError, DataError, QueryError
-from anabranch.spark.grid import CELL, Grid
+from anabranch.events import QueryFailed, StreamFailed
+from anabranch.spark.continuous.exchange import CELL
+from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.session import LOCAL_FILES, LOG_FILES
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
@@ -263,9 +267,9 @@ def test_rows_out_of_order_change_nothing_and_late_or_unusable_ones_stay_aside(f
     for stream in ("s", "bare"):
         assert [row["a"] for row in engine.late(stream).collect()] == [7]
         assert sorted(row["a"] for row in engine.unusable(stream).collect()) == [5, 6]
-    shown = engine.show("streams").splitlines()
+    shown = engine.describe("streams").splitlines()
     assert shown[0].split() == ["stream", "up", "to", "rows", "late", "unusable", "columns"]
-    for line in shown[2:]:
+    for line in shown[3:]:
         assert line.split()[1:6] == ["2026-01-01", "00:00:30.000", "8", "1", "2"]
 
 
@@ -336,7 +340,7 @@ PAIRS = "Select x.a, y.a As b From s [Rows 3] As x, s [Range 4 Seconds] As y Whe
 
 def test_queries_come_and_go_while_others_run(feed: Feed, spark: SparkSession) -> None:
     engine = ab.Engine(spark)
-    engine.stream("s", feed.df, timestamp="ts", sequence="seq", keep="1 hour")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", retain="1 hour")
     engine.relation("r", labels(spark))
     seen: list[int] = []
     busy = engine.query(BUSY, "busy").start()
@@ -364,7 +368,7 @@ def test_queries_come_and_go_while_others_run(feed: Feed, spark: SparkSession) -
     feed.add((9, 2, 3), (16, 3, 4))
     settled(*engine.queries.values())
     assert (answered(busy.to_dataframe()), answered(small.to_dataframe())) == before_pause
-    assert [line.split()[1] for line in engine.show().splitlines()[1:3]] == ["paused", "paused"]
+    assert [line.split()[1] for line in engine.describe().splitlines()[2:4]] == ["paused", "paused"]
     assert {row["rows/s"] for row in engine.progress()} == {"-"}, "those that run are new"
 
     busy.resume()
@@ -431,7 +435,7 @@ def test_a_stream_is_dropped_while_others_run(feed: Feed, spark: SparkSession, t
     feed.add((3, 0, 1), (14, 1, 2))
     settled(busy)
     assert kept in {query.runId for query in spark.streams.active}
-    assert engine.show("streams").splitlines()[-1].split()[0] == "s"
+    assert engine.describe("streams").splitlines()[-1].split()[0] == "s"
 
     engine.stream("t", other.df, timestamp="ts", sequence="seq")  # the name is free, and all begins anew
     again = engine.query(BUSY.replace(" s ", " t "), "apart").start()
@@ -557,7 +561,7 @@ def keeping(feed: Feed, folder: Path) -> ab.Engine:
         query = engine.query(text, name)
         if name == "ends":
             query.use_sink("parquet", path=str(folder / name))
-        query.start(keep="2 seconds")
+        query.start(retain="2 seconds")
     return engine
 
 
@@ -572,7 +576,7 @@ def contents(changes: Counter[Row]) -> Counter[Row]:
 def test_answers_that_are_kept_for_a_while_go_and_relations_stay_right(
     feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "FILED_TOGETHER", 2)
+    monkeypatch.setattr(layout, "FILED_TOGETHER", 2)
     engine, blocks, last = keeping(feed, tmp_path), tmp_path / "state" / "answers" / "busy", 9
     for second in range(last + 1):
         feed.add((second, second % 3, second % 5), (second, 2, 4))
@@ -653,7 +657,7 @@ class Story:
 def told_again(spark: SparkSession, feed: Feed, folder: Path, called: list[tuple[int, Counter[Row]]]) -> ab.Engine:
     """Queries are registered and started one after the other, while rows come."""
     engine = ab.Engine(spark, folder / "state")
-    engine.stream("s", feed.df, timestamp="ts", sequence="seq", keep="1 minute")
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq", retain="1 minute")
     engine.relation("r", labels(spark))
     engine.function("even", even)
     engine.function("twice", twice, "long")
@@ -740,18 +744,34 @@ def test_the_console_shows_ticks(story: Story) -> None:
     assert story.printed.count("2026-01-01 00:00:05") == 1
 
 
-def test_tables_show_what_is_registered(story: Story) -> None:
-    assert [line.split()[0] for line in story.engine.show().splitlines()] == ["query", *STORY]
-    assert story.engine.show("relations").splitlines()[1].split(maxsplit=1) == ["r", "k, label"]
-    assert story.engine.show("views").splitlines()[1].split(maxsplit=1) == ["low", "Select k, a From s Where a < 5"]
+def test_tables_show_what_is_registered(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = story.engine
+    engine.show()
+    printed = capsys.readouterr().out
+    assert printed == engine.describe() + "\n"
+    assert [line.split()[0] for line in printed.splitlines()] == ["query", "-" * max(map(len, STORY)), *STORY]
+    assert engine.describe("relations").splitlines()[2].split(maxsplit=1) == ["r", "k, label"]
+    assert engine.describe("views").splitlines()[2].split(maxsplit=1) == ["low", "Select k, a From s Where a < 5"]
     with pytest.raises(QueryError, match="did you mean 'queries'"):
-        story.engine.show("querys")
+        engine.show("querys")
     progress = {row["query"]: row for row in story.engine.progress()}
     assert progress["busy"]["status"] == "running"
     assert progress["busy"]["up to"] == "2026-01-01 00:00:18.000"
     assert progress["busy"]["lag s"] == "0.0"
     assert progress["pairs"]["state rows"] != "0"
     assert "window range 10 seconds" in story.engine.queries["busy"].explain()
+
+
+def test_notebooks_show_engines_and_queries(story: Story) -> None:
+    page = story.engine._repr_html_()
+    assert re.findall("<h4>(.*?)</h4>", page) == ["Queries", "Streams", "Relations", "Views"]
+    assert "<tr><td>r</td><td>k, label</td></tr>" in page
+    assert "<td>Select k, a From s Where a &lt; 5</td>" in page
+    page = story.engine.queries["busy"]._repr_html_()
+    assert "<p>running</p>" in page
+    assert re.search("<ul><li>.*<ul><li>window range 10 seconds<ul><li>stream s ", page)
+    for page in (story.engine._repr_html_(), *(each._repr_html_() for each in story.engine.queries.values())):
+        ET.fromstring(page)
 
 
 def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_version(
@@ -767,7 +787,7 @@ def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_vers
     other = BUSY.replace("10 Seconds", "11 Seconds")
     with pytest.raises(QueryError, match="the checkpoint holds another query, or other inputs, under the name 'busy'"):
         engine.query(other, "busy")
-    with pytest.raises(QueryError, match="the checkpoint holds a query 'busy', which 'Busy' would be, too"):
+    with pytest.raises(QueryError, match="the checkpoint holds a query 'busy'; 'Busy' differs from it by case alone"):
         engine.query(BUSY, "Busy")
     engine.drop("busy")
     assert engine.query(other, "busy").status == "registered"
@@ -838,7 +858,7 @@ def test_two_engines_do_not_run_on_one_checkpoint(feed: Feed, spark: SparkSessio
     feed.add((0, 0, 1))
     settled(engines[0].queries["small"])
     engines[0].stop()
-    with pytest.raises(QueryError, match="has gone on since this engine was made"):
+    with pytest.raises(QueryError, match="another engine has used the checkpoint since this one was created"):
         engines[1].queries["small"].start()
 
 
@@ -887,7 +907,7 @@ def test_a_stream_does_not_begin_again_if_the_checkpoint_has_lost_how_far_it_was
 
 def test_records_that_a_kill_has_left_are_deleted(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:
     """Of a batch that the manifest holds already, and one that was not finished."""
-    left = tmp_path / "state" / "intake" / "s"
+    left = tmp_path / "state" / "ingest" / "s"
     for life in range(2):
         feed.add((life, 0, 1))
         engine = ab.Engine(spark, tmp_path / "state")
@@ -897,7 +917,7 @@ def test_records_that_a_kill_has_left_are_deleted(feed: Feed, spark: SparkSessio
         assert answered(query.to_dataframe()) == wanted(feed.oracle(), PAIRS, life)
         assert not list(left.iterdir())
         engine.stop()
-        taken = Taken("s", 0, 0, ("k", "a"), Shelved(1, 0, 0, None, (), {}, ()))
+        taken = IngestRecord("s", 0, 0, ("k", "a"), StoredBatch(1, 0, 0, None, (), {}, ()))
         (left / f"{taken.batch:012d}.json").write_text(json.dumps(asdict(taken)))
         (left / ".unfinished.tmp").write_text("{")
 
@@ -944,6 +964,8 @@ def test_what_fails_fails_alone(feed: Feed, spark: SparkSession, tmp_path: Path)
             engine.queries[name].await_idle()
         with pytest.raises(QueryError, match=f"query {name} is failed, not running"):
             engine.queries[name].pause()
+    assert sorted(each.query for each in engine.events() if isinstance(each, QueryFailed)) == sorted(failures)
+    assert QueryFailed("undelivered", "OSError: the disk of the sink is full") in engine.events()
     assert len(delivered) == 1
     oracle = feed.oracle()
     assert answered(busy.to_dataframe()) == wanted(oracle, PAIRS, 9)
@@ -1140,8 +1162,8 @@ def test_small_files_are_merged_and_nobody_notices(
     for second in range(10):
         feed.add((second, second % 2, second), (second + 0.5, 1, 1))
         settled(*queries)
-        for shelf in (tmp_path / "state" / "kept").iterdir():
-            assert len(list(shelf.glob("*.parquet"))) <= 6
+        for buffer in (tmp_path / "state" / "kept").iterdir():
+            assert len(list(buffer.glob("*.parquet"))) <= 6
     queries[1].resume()
     settled(*queries)
     engine.stop()
@@ -1160,7 +1182,7 @@ def test_waiting_ends_when_time_is_up(spark: SparkSession) -> None:
     engine.stop()
 
 
-@pytest.mark.parametrize("text", tiers([BUSY, SMALL], fast=1), ids=["over the shelf", "as they come"])
+@pytest.mark.parametrize("text", tiers([BUSY, SMALL], fast=1), ids=["through the buffer", "as they come"])
 def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended(
     text: str, feed: Feed, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -1183,6 +1205,8 @@ def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended
     assert len(str(caught.value)) < 1000, "no traces"
     assert caught.value.hint
     assert reads.status == "failed"
+    assert [each.stream for each in engine.events() if isinstance(each, StreamFailed)] == ["s"]
+    assert [each.query for each in engine.events() if isinstance(each, QueryFailed)] == ["reads"]
     other.add((2, 0, 3), (3, 1, 4))
     settled(apart)
     assert answered(apart.to_dataframe()) == wanted(other.oracle(), text, 3 if text == BUSY else 100)
@@ -1231,17 +1255,17 @@ def bounded(spark: SparkSession) -> ab.Engine:
 def test_names_columns_and_kinds_of_inputs_are_checked(bounded: ab.Engine, feed: Feed, spark: SparkSession) -> None:
     empty = spark.createDataFrame([], SCHEMA)
     for name in ("s", "R", "Known", "sysstream"):
-        with pytest.raises(QueryError, match="there is already something named"):
+        with pytest.raises(QueryError, match=r"the name '\w+' is taken"):
             bounded.stream(name, empty, timestamp="ts")
-    with pytest.raises(QueryError, match="'2 many' is no name"):
+    with pytest.raises(QueryError, match="'2 many' is not a valid name"):
         bounded.relation("2 many", empty)
     with pytest.raises(QueryError, match="unknown column 'when' in stream 'x'"):
         bounded.stream("x", empty, timestamp="when")
     with pytest.raises(QueryError, match="column 'seq' of stream 'x' is of type long, not a time"):
         bounded.stream("x", empty, timestamp="seq")
-    with pytest.raises(QueryError, match="column '_Time' of stream 'x' has the name"):
+    with pytest.raises(QueryError, match="column '_Time' of stream 'x' has a reserved name"):
         bounded.stream("x", empty.withColumnRenamed("k", "_Time"), timestamp="ts")
-    with pytest.raises(QueryError, match="skew '5 parsecs' is no duration"):
+    with pytest.raises(QueryError, match="skew '5 parsecs' is not a duration"):
         bounded.stream("x", empty, timestamp="ts", skew="5 parsecs")
     with pytest.raises(QueryError, match="relation 'x' is a streaming DataFrame"):
         bounded.relation("x", feed.df)
@@ -1345,7 +1369,7 @@ def test_a_script_says_it_all(feed: Feed, spark: SparkSession, tmp_path: Path) -
     feed.add((0, 0, 1), (1, 1, 3), (1, 0, 8), (4, 2, 4))
     said = engine.execute(f"""
         Create Stream s (seq Long, ts Timestamp, k Long, a Long)
-            From 'parquet' With (path = '{feed.folder}') Timestamp ts Sequence seq Skew 1 Second Keep 1 Minute;
+            From 'parquet' With (path = '{feed.folder}') Timestamp ts Sequence seq Skew 1 Second Retain 1 Minute;
         Create Relation r From 'parquet' With (path = '{tmp_path / "r"}');
         Create View low As Select k, a From s Where a < 5;
         Create Query named From History As Select Istream(low.a, r.label) From low [Now], r Where low.k = r.k;
@@ -1358,8 +1382,8 @@ def test_a_script_says_it_all(feed: Feed, spark: SparkSession, tmp_path: Path) -
         Explain busy;
         Explain Select k From s Where a > 2""")
     queries, streams, relations, views, plan, other = said
-    assert [line.split()[0] for line in queries.splitlines()] == ["query", "named", "busy", "query_3"]
-    assert [line.split()[0] for line in streams.splitlines()] == ["stream", "SysStream", "s"]
+    assert [line.split()[0] for line in queries.splitlines()] == ["query", "-------", "named", "busy", "query_3"]
+    assert [line.split()[0] for line in streams.splitlines()] == ["stream", "---------", "SysStream", "s"]
     assert "label" in relations
     assert "a < 5" in views
     assert "window range 1 second" in plan

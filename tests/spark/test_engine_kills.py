@@ -112,7 +112,7 @@ def test_kills_of_drivers_and_workers_neither_lose_nor_double_answers(
             if not blows and process.wait(TO_THE_END_SECONDS) == 0:
                 break
     assert (tmp_path / "log").read_text().count("finished") == 1
-    assert not list((checkpoint / "intake").glob("*/*")), "all that was taken is in the manifest"
+    assert not list((checkpoint / "ingest").glob("*/*")), "all that was taken is in the manifest"
     assert_exact(tmp_path, streams)
 
 

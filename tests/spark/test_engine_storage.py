@@ -12,8 +12,8 @@ import pytest
 
 import anabranch as ab
 from anabranch import storage
-from anabranch.cells.held_states import OVERHEAD_BYTES
 from anabranch.errors import QueryError
+from anabranch.operators.held_states import OVERHEAD_BYTES
 from spark.killed_engine import finished, started
 from spark.two_streams import assert_exact, written
 
@@ -50,8 +50,8 @@ class Watched:
 
     def _commit(self) -> None:
         (text,) = (path for path in self._checkpoint.glob(f".*{storage.UNFINISHED}") if path in self._synced)
-        queries = json.loads(text.read_text())["queries"].values()
-        logs = [log for query in queries for cells in query["logs"].values() for log in cells.values()]
+        nodes = json.loads(text.read_text())["nodes"].values()
+        logs = [log for cells in nodes for log in cells.values()]
         named = {self._checkpoint / "state" / segment["path"] for log in logs for segment in log}
         named |= set((self._checkpoint / "answers").glob("*/*/*.parquet"))
         by_spark = {part for path in named if path.is_dir() for part in path.glob("*")}
@@ -120,6 +120,6 @@ def test_what_is_no_folder_is_refused(spark: SparkSession, tmp_path: Path, monke
     query = engine.query("Select k From s", "q")
     with pytest.raises(QueryError, match=r"^a sink cannot be at 's3a://bucket/out'"):
         query.use_sink("parquet", path="s3a://bucket/out")
-    with pytest.raises(QueryError, match=r"^a state folder cannot be at 'hdfs://node/f'"):
+    with pytest.raises(QueryError, match=r"^the state of a filter cannot be at 'hdfs://node/f'"):
         ab.Filter("id > 0", state="hdfs://node/f")
     assert not list(tmp_path.iterdir())

@@ -26,9 +26,9 @@ from anabranch.model.arrays import Rows
 from anabranch.model.predicates import Flavour
 from anabranch.model.prefixes import PrefixSet
 from anabranch.ordering.pipeline import Verdict
-from anabranch.spark.decode import Columns, converter
-from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
-from anabranch.spark.lookup import Member, SessionRules, UnderPrefix
+from anabranch.spark.filters.decode import ChunkColumns, converter
+from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
+from anabranch.spark.filters.lookup import Member, SessionRules, UnderPrefix
 from anabranch.spark.schemas import arrow_type
 
 VALUES = [5, None, 0, 7, -2, 9]
@@ -37,9 +37,9 @@ FLAVOURS: tuple[Flavour, ...] = ("scalar", "pandas", "arrow", "pandas_iterator",
 each_flavour = pytest.mark.parametrize("flavour", FLAVOURS)
 
 
-def columns(values: list[Any] | None = None, **more: pa.Array) -> Columns:
+def columns(values: list[Any] | None = None, **more: pa.Array) -> ChunkColumns:
     arrays = {"a": pa.array(VALUES if values is None else values, type=pa.int64()), **more}
-    return Columns(arrays, {}, "UTC", length=len(arrays["a"]))
+    return ChunkColumns(arrays, {}, "UTC", length=len(arrays["a"]))
 
 
 def rows(*wanted: int) -> Rows:
@@ -63,7 +63,7 @@ def in_flavour(flavour: Flavour, test: Callable[[Any], Any], kind: pa.DataType =
             yield (pandas if flavour.startswith("pandas") else arrow)(batch)
 
     made: dict[str, Callable[..., Any]] = {"scalar": test, "pandas": pandas, "arrow": arrow}
-    return made[flavour] if flavour in made else Fed("it", iterated, one_column=True)
+    return made[flavour] if flavour in made else IteratorAdapter("it", iterated, one_column=True)
 
 
 def evaluator(flavour: Flavour, test: Callable[[Any], Any], **options: Any) -> Evaluator:
@@ -293,7 +293,7 @@ def test_values_that_python_does_not_have_are_failures_of_their_rows(recorder: A
         note(str(day))
         return day is not None
 
-    chunk = Columns({"day": days, "text": texts, "days": pa.array([[d] for d in days])}, {}, "UTC", length=4)
+    chunk = ChunkColumns({"day": days, "text": texts, "days": pa.array([[d] for d in days])}, {}, "UTC", length=4)
     verdict = Evaluator("it", judge, ("day", "text"), "scalar", BOOLEAN, keep="k")(chunk, rows(3, 0, 1, 2))
     assert verdict.passed.tolist() == [False, True, False, False]
     assert verdict.failures == {
@@ -396,7 +396,7 @@ def test_iterators_keep_their_set_up_until_they_fail() -> None:
                 raise ValueError(13)
             yield pc.greater(a, 0)
 
-    judge = Evaluator("it", Fed("it", batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", IteratorAdapter("it", batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
     for _ in range(5):
         assert judge(columns([1, -1]), rows(0, 1)).passed.tolist() == [True, False]
     assert len(started) == 1
@@ -409,7 +409,7 @@ def test_iterators_of_several_columns_get_tuples() -> None:
         for a, b in given:
             yield pc.greater(a, b)
 
-    judge = Evaluator("it", Fed("it", batches, one_column=False), ("a", "b"), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", IteratorAdapter("it", batches, one_column=False), ("a", "b"), "arrow_iterator", BOOLEAN)
     chunk = columns([1, 5], b=pa.array([2, 2]))
     assert judge(chunk, rows(0, 1)).passed.tolist() == [False, True]
 
@@ -418,7 +418,7 @@ def test_an_iterator_that_stops_early_fails_clearly() -> None:
     def once(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
         yield pc.is_valid(next(given))
 
-    judge = Evaluator("it", Fed("it", once, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", IteratorAdapter("it", once, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
     assert judge(columns([1]), rows(0)).passed.tolist() == [True]
     with pytest.raises(DataError, match="ended before it had answered every batch"):
         judge(columns([1]), rows(0))
@@ -432,7 +432,7 @@ def test_an_iterator_that_reads_ahead_fails_clearly(ahead: Callable[[Iterator[An
         for batch in ahead(given):
             yield pc.is_valid(batch)
 
-    judge = Evaluator("it", Fed("it", batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
+    judge = Evaluator("it", IteratorAdapter("it", batches, one_column=True), ("a",), "arrow_iterator", BOOLEAN)
     for _ in range(2):
         with pytest.raises(DataError, match="'it' asked for another batch before it had answered the last one"):
             judge(columns([1]), rows(0))
@@ -443,11 +443,11 @@ def _identity(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def test_a_started_iterator_can_be_sent_on() -> None:
-    fed = Fed("it", _identity, one_column=True)
+    fed = IteratorAdapter("it", _identity, one_column=True)
     assert fed([1]) == [1]
     assert "_running" in fed.__dict__
     assert fed.__getstate__()["_running"] is None
-    assert pickle.loads(pickle.dumps(Fed("it", len, one_column=True)))._running is None  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(IteratorAdapter("it", len, one_column=True)))._running is None  # type: ignore[arg-type]
 
 
 # Columns
@@ -460,7 +460,7 @@ def test_each_row_is_decoded_once() -> None:
         decoded.append(value)
         return value
 
-    chunk = Columns({"t": pa.array([[1], [2], None, [3]])}, {"t": convert}, "UTC", length=4)
+    chunk = ChunkColumns({"t": pa.array([[1], [2], None, [3]])}, {"t": convert}, "UTC", length=4)
     assert chunk.values("t", rows(3, 0)) == [[3], [1]]
     assert chunk.values("t", rows(0, 1, 2, 3)) == [[1], [2], None, [3]]
     assert decoded == [[3], [1], [2]]
@@ -468,7 +468,7 @@ def test_each_row_is_decoded_once() -> None:
 
 @pytest.mark.parametrize("values", [["x"], ["x", "y"], [1], [1, 2], [0.5, 1.5], ["x", None]])
 def test_values_of_a_user_s_own_type_are_always_converted(values: list[Any]) -> None:
-    chunk = Columns({"t": pa.array(values)}, {"t": lambda value: ("own", value)}, "UTC", length=len(values))
+    chunk = ChunkColumns({"t": pa.array(values)}, {"t": lambda value: ("own", value)}, "UTC", length=len(values))
     wanted = [None if value is None else ("own", value) for value in values]
     assert chunk.values("t", np.arange(len(values))) == wanted
 
@@ -484,7 +484,7 @@ NESTED: list[tuple[pa.Array, Any, Any]] = [
 
 @pytest.mark.parametrize(("array", "convert", "wanted"), NESTED, ids=lambda of: str(getattr(of, "type", "")))
 def test_what_one_function_does_to_a_value_the_next_does_not_see(array: pa.Array, convert: Any, wanted: Any) -> None:
-    chunk = Columns({"t": array}, {"t": convert} if convert else {}, "UTC", length=1)
+    chunk = ChunkColumns({"t": array}, {"t": convert} if convert else {}, "UTC", length=1)
     for _ in range(3):
         (value,) = chunk.values("t", rows(0))
         assert value == wanted
@@ -500,7 +500,7 @@ def test_series_may_be_changed_in_place(kind: pa.DataType) -> None:
         return s == s[1]
 
     array = pa.array([0, 1, 0]).cast(kind)
-    chunk = Columns({"a": array}, {}, "UTC", length=3)
+    chunk = ChunkColumns({"a": array}, {}, "UTC", length=3)
     for _ in range(2):
         verdict = Evaluator("it", in_place, ("a",), "pandas", BOOLEAN)(chunk, rows(0, 1, 2))
         assert (verdict.passed.tolist(), verdict.failures) == ([True, True, False], None)
@@ -510,7 +510,7 @@ def test_series_may_be_changed_in_place(kind: pa.DataType) -> None:
 def test_series_are_those_of_spark_s_pandas_udfs() -> None:
     instants = pa.array([0, None, 3_600_000_000], type=pa.timestamp("us", tz="UTC"))
     nested = pa.array([{"x": 1, "y": "p"}, {"x": 2, "y": None}, {"x": 3, "y": "r"}])
-    chunk = Columns({"t": instants, "s": nested}, {}, "Asia/Tokyo", length=3)
+    chunk = ChunkColumns({"t": instants, "s": nested}, {}, "Asia/Tokyo", length=3)
     times = chunk.series("t", rows(2, 0))
     assert times.tolist() == [pd.Timestamp("1970-01-01 10:00:00"), pd.Timestamp("1970-01-01 09:00:00")]
     assert chunk.series("s", rows(2, 0)).to_dict("list") == {"x": [3, 1], "y": ["r", "p"]}
@@ -578,7 +578,7 @@ def test_local_times_are_looked_up_in_the_session_s_zone(values: pa.Array, kind:
 
 @pytest.mark.parametrize("make", [pd.Series, np.array])
 def test_local_times_that_a_predicate_returns_are_of_the_session_s_zone(make: Callable[[Any], Any]) -> None:
-    chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
+    chunk = ChunkColumns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
     local = np.array([MIDNIGHT], dtype="datetime64[us]")
     kind = pa.timestamp("us", "UTC")
     judge = Evaluator("it", lambda a: make(local), ("a",), "pandas", kind, lambda v: pd.Series([True]), keep="t")
@@ -587,7 +587,7 @@ def test_local_times_that_a_predicate_returns_are_of_the_session_s_zone(make: Ca
 
 
 def test_a_test_gets_the_very_times_that_the_function_returned() -> None:
-    chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
+    chunk = ChunkColumns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
     asked: list[pd.Series] = []
 
     def test(times: pd.Series) -> pd.Series:
@@ -606,7 +606,7 @@ def test_a_test_gets_the_very_times_that_the_function_returned() -> None:
 
 def kept(function: Any, kind: pa.DataType, flavour: Flavour = "pandas") -> Any:
     """The value that a function returns for one row, as it is kept, in a session of Tokyo."""
-    chunk = Columns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
+    chunk = ChunkColumns({"a": pa.array([1])}, {}, "Asia/Tokyo", length=1)
     test = (lambda v: True) if flavour == "scalar" else lambda v: [True]
     judge = Evaluator("it", function, ("a",), flavour, kind, test, keep="k")
     verdict = judge(chunk, rows(0))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 import anabranch as ab
-from anabranch.cli import scripts
+from anabranch.cli.run import run
 from anabranch.errors import DataError
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ def test_a_bounded_run_gives_the_answers_of_all_queries_that_do_not_fail(
     assert "\n  converted: [CAST_INVALID_INPUT] The value 'x" in str(failed)
     assert "\n  called: a function raised ZeroDivisionError: " in str(failed)
     assert "(test_failures.py, line " in str(failed)
-    assert "\n  cut_off: stream 'cut' cannot go on: a function raised OSError: the stream is cut" in str(failed)
+    assert "\n  cut_off: stream 'cut' failed: a function raised OSError: the stream is cut" in str(failed)
     assert len(lines) == 2 + len(failing), "a line each, and a hint"
     for name, error in failed.failures.items():
         assert isinstance(error, DataError)
         assert len(str(error)) < LONGEST_MESSAGE
         assert error.__cause__ is not None, "all that Spark says is still there"
         assert engine.queries[name].status == "failed"
-        assert str(error.what) in engine.show("queries")
+        assert str(error.what) in engine.describe("queries")
     assert engine.queries["good"].status == "ended"
     assert all(len(record.getMessage()) < LONGEST_MESSAGE for record in caplog.records)
     assert "stacktrace" not in capfd.readouterr().err
@@ -94,6 +94,6 @@ def test_a_file_that_is_run_to_its_end_shows_what_did_not_fail(
             Create Query right_one As Select k + 40 As x From s;"""
     )
     said = io.StringIO()
-    assert scripts.run(file, tmp_path / "state", Console(file=said, width=200), batch=True) == 3
+    assert run(file, tmp_path / "state", Console(file=said, width=200), batch=True) == 3
     assert "wrong failed: [DIVIDE_BY_ZERO]" in said.getvalue()
     assert "|42 " in capfd.readouterr().out

@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_harms_nobody_else(lives: Lives) -> None
 
 def test_a_folder_that_cannot_be_written_loses_no_counts(lives: Lives) -> None:
     assert lives.killed["folders"]["reported"] == 4000
-    assert lives.said.count(f"The state folder {lives.folder}/blocked cannot be written: ") == 1
+    assert lives.said.count(f"The state file {lives.folder}/blocked/filter.json cannot be written: ") == 1
     assert lives.said.count("cannot be written") == 1
     assert lives.rows("blocked") == 4000, "written once that was possible again"
 

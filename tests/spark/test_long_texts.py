@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 import anabranch as ab
 from anabranch.model.attributes import LONGEST_TEXT
 from anabranch.model.predicates import stages
-from anabranch.spark import catalyst, native_order
-from anabranch.spark.ledger import Ledger
-from anabranch.spark.pilot import judge_sample
+from anabranch.spark.filters.ledger import Ledger
+from anabranch.spark.filters.pilot import judge_sample
+from anabranch.spark.filters.task_spec import TaskOrigin
+from anabranch.spark.native import catalyst
+from anabranch.spark.native import order as native_order
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +51,7 @@ def test_no_whole_text_leaves_a_worker(documents: DataFrame, monkeypatch: pytest
     monkeypatch.setattr(Ledger, "enter", enter)
     f = ab.Filter(*predicates())  # somebody has to listen
     assert f.apply(documents).count() == ROWS * 4 // 9
-    sampled = [record.sample[0] for record in entered]
+    sampled = [record.sample.attributes for record in entered]
     assert sum(len(columns["body"]) for columns in sampled) > 100, "rows are sampled"
     assert {text for columns in sampled for text in columns["body"].to_pylist()} == {None}
     assert {text for columns in sampled for text in columns["kind"].to_pylist()} == {"kind-0", "kind-1", "kind-2"}
@@ -59,7 +61,7 @@ def test_no_whole_text_leaves_a_worker(documents: DataFrame, monkeypatch: pytest
 def test_the_pilot_of_python_predicates_tells_of_short_texts_only(documents: DataFrame) -> None:
     f = ab.Filter(*predicates(), policy="mesh")
     (stage,) = stages(f.predicates, strict=False)
-    found = judge_sample(documents, f._task(documents, stage, f.predicates, counted=False))
+    found = judge_sample(documents, f._task(documents, stage, f.predicates, TaskOrigin("test")))
     assert set(found.attributes) == {"body", "kind", "id"}
     assert set(found.attributes["body"].to_pylist()) == {None}
     assert set(found.attributes["kind"].to_pylist()) == {"kind-0", "kind-1", "kind-2"}
@@ -89,14 +91,14 @@ def test_the_profile_of_a_micro_batch_holds_short_texts_only(
     documents: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    read = native_order._told
+    read = native_order._metrics
 
     def noted(observation: Observation) -> dict[str, Any]:
         found = read(observation)
         told.append(found["profiles"])
         return found
 
-    monkeypatch.setattr(native_order, "_told", noted)
+    monkeypatch.setattr(native_order, "_metrics", noted)
     monkeypatch.setattr(native_order, "FIRST_SHARE", 1.0)
     f = ab.Filter(F.col("body").rlike("^[a-e]"), F.col("kind").rlike("[01]$"))
     run = f.foreach_batch(lambda df, _: df.count())

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.errors import QueryError, UnknownColumn
-from anabranch.spark import lookup as lookups
-from anabranch.spark.lookup import SessionRules, member_test
-from anabranch.spark.lookup_table import collect_values
+from anabranch.spark.filters import lookup as lookups
+from anabranch.spark.filters.lookup import SessionRules, member_test
+from anabranch.spark.filters.lookup_table import collect_values
 
 NAN, INFINITE = float("nan"), float("inf")
 NOON, MIDNIGHT = datetime(2024, 6, 1, 12), datetime(2024, 6, 1)  # noqa: DTZ001 - local times
@@ -224,15 +224,15 @@ OTHER_HINT = "\n  hint: pass a set, a list, a pandas or Arrow table, or a small 
         (
             [Decimal("1e20"), Decimal("1e-20")],
             (
-                "'lookup(c)' looks up decimals of 41 digits\n"
-                "  hint: Spark has at most 38: round the values, or leave the largest out"
+                "the values of 'lookup(c)' are decimals of 41 digits\n"
+                "  hint: decimals in Spark have at most 38: round the values, or leave the largest out"
             ),
         ),
         (
             pd.Series(pd.period_range("2024", periods=2)),
             (
-                "'lookup(c)' looks up values of type extension<pandas.period<ArrowPeriodType>>\n"
-                "  hint: join with such a table instead"
+                "the values of 'lookup(c)' are of type extension<pandas.period<ArrowPeriodType>>, "
+                "which look-ups cannot compare\n  hint: join with the table instead"
             ),
         ),
     ],
@@ -270,7 +270,10 @@ def test_values_of_no_one_type_are_refused(values: Any) -> None:
         *(
             (
                 lambda spark, sql=sql: spark.sql(f"select {sql} a"),
-                f"'lookup(c)' looks up values of type {kind}\n  hint: join with such a table instead",
+                (
+                    f"the values of 'lookup(c)' are of type {kind}, which look-ups cannot compare\n"
+                    "  hint: join with the table instead"
+                ),
             )
             for sql, kind in [
                 ("interval '1' year", "interval year"),
@@ -291,8 +294,8 @@ def test_tables_with_a_collation_are_refused(spark: SparkSession) -> None:
     with pytest.raises(QueryError) as caught:
         collect_values(ab.lookup("c", spark.sql("select 'a' collate UTF8_LCASE a")), SessionRules())
     assert str(caught.value) == (
-        "'lookup(c)' looks up values among those with the collation UTF8_LCASE\n"
-        "  hint: a look-up compares the very letters: cast the table's column to string, or join instead"
+        "the table of 'lookup(c)' has values with the collation UTF8_LCASE\n"
+        "  hint: look-ups compare texts byte by byte: cast the table's column to string, or join instead"
     )
 
 

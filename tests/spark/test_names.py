@@ -97,7 +97,7 @@ def test_streams_sinks_history_and_restarts_know_columns_by_any_name(spark: Spar
 
     def started() -> ab.Engine:
         engine = ab.Engine(spark, tmp_path / "state", cells=1)
-        engine.stream("s", feed.df, timestamp=TIME, sequence=SEQUENCE, keep="1 hour")
+        engine.stream("s", feed.df, timestamp=TIME, sequence=SEQUENCE, retain="1 hour")
         for name, text in texts.items():
             query = engine.query(written(text, ZEEK), name)
             query.start(sinks[name], path=tmp_path / name)
@@ -143,7 +143,7 @@ def test_files_declare_columns_by_any_name(spark: SparkSession, tmp_path: Path) 
     )
     engine.run_batch()
     assert engine.queries["q"].current().collect() == [Row(**{ZEEK[0]: 1, "n": 2})]
-    assert ZEEK[1] in engine.show("streams")
+    assert ZEEK[1] in engine.describe("streams")
 
 
 def test_columns_that_only_differ_by_case_are_refused(spark: SparkSession) -> None:

@@ -9,14 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import anabranch as ab
+from anabranch.errors import InternalError
 from anabranch.events import PilotDecided
 from anabranch.model.build import native
-from anabranch.spark import catalyst, native_order
+from anabranch.ordering import POLICIES, Precedence
+from anabranch.routing.policies import NAMES
+from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.spark.native import catalyst
+from anabranch.spark.native import order as native_order
+from anabranch.spark.native.pilot_order import native_policy, pilot_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +67,19 @@ def test_the_pilot_puts_the_cheap_selective_predicate_first(rows: DataFrame, bag
     assert decided.before == ("slow", "few")
     assert decided.after == ("few", "slow")
     assert decided.sample_rows > 0
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_every_policy_has_an_order_for_native_predicates(policy: str) -> None:
+    drops, costs = np.array([[False, True, True], [True, True, False]]), np.array([1e-6, 2e-6, 3e-6])
+    name = native_policy(policy)
+    assert name in POLICIES
+    assert sorted(pilot_order(name, drops, costs, Precedence.none(3))) == [0, 1, 2]
+
+
+def test_native_predicates_refuse_a_policy_that_they_do_not_know() -> None:
+    with pytest.raises(InternalError, match="policy 'greedy' is not known for native predicates; they have: fixed, "):
+        native_policy("greedy")
 
 
 def test_parts_that_are_put_together_without_a_shuffle_have_a_pilot(rows: DataFrame) -> None:
@@ -482,7 +502,7 @@ def test_what_may_fail_is_timed_without_its_guards(spark: SparkSession, tmp_path
     costs = []
     for terms in ([heavy, F.col("id").cast("int") < 500], [F.col("id").cast("int") < 500, heavy]):
         found = catalyst.pilot(df, [catalyst.inspect(df, native(t)) for t in terms])
-        assert isinstance(found, catalyst.Pilot)
+        assert isinstance(found, JudgedSample)
         costs.append(found.costs)
     (heavy_cost, guarded), (unguarded, _) = costs
     assert guarded < 0.5 * heavy_cost
@@ -506,3 +526,11 @@ def test_a_sink_that_wants_no_row_ends_no_stream(spark: SparkSession, wanted: Ca
     run = f.foreach_batch(lambda df, _: wanted(df).collect())
     for number in range(3):
         run(batch, number)
+
+
+def test_local_times_that_the_zone_has_twice_are_left_as_they_are(spark: SparkSession, settings_of: Any) -> None:
+    with settings_of(spark__sql__session__timeZone="Europe/Berlin"):
+        df = spark.range(100).selectExpr("cast(id as string) as text", "timestamp_ntz'2024-10-27 02:30:00' as at")
+        f = ab.Filter(F.col("text").rlike("[0-4]"), F.date_format("at", "HH").rlike("2"))
+        assert f.apply(df).count() == df.where("text rlike '[0-4]'").count()
+        assert "the sample could not be judged (ArrowInvalid)" in f.explain(df)

@@ -21,12 +21,14 @@ from pyspark.sql.types import LongType
 import anabranch as ab
 from anabranch.errors import DataError
 from anabranch.model.predicates import Flavour, Kind, Predicate, PythonPredicate, constraints
-from anabranch.ordering import POLICIES, Precedence
-from anabranch.routing.cells import Cells, ValueSplit
-from anabranch.routing.routed import RoutePlan
-from anabranch.routing.source_based_order import SourceBasedOrder
-from anabranch.spark.arrow import ROUTING, FilterTask, Judged
-from anabranch.spark.evaluators import BOOLEAN, Evaluator, Fed
+from anabranch.ordering import Precedence
+from anabranch.routing.policies import BY_CONTENT, NAMES, ROUTING
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.value_classes import ValueClasses, ValueSplit
+from anabranch.spark.filters.batch_verdict import BatchVerdict
+from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
+from anabranch.spark.filters.filter_task import FilterTask
+from anabranch.spark.filters.task_spec import ErrorRules, OrderingRules, StartingPoint, TaskInput, TaskOrigin
 from tiers import examples
 
 if TYPE_CHECKING:
@@ -34,12 +36,13 @@ if TYPE_CHECKING:
 
 Bag = Callable[[DataFrame], Counter[str]]
 EAGER = ab.OrderingConfig(profile_probability=0.6, window_tuples=50, minimum_profiles=5)
+FABRIC, WINDOWS = "mesh by the fabric", ab.MeshConfig(executor="fabric", window_tuples=7, route_tolerance=0.3)
 YES, NO, NULL, FAIL, UNREAD = range(5)
 PLACE = " (test_properties.py, line "
 """The last one is that of a term on a row for which what it reads could not be computed."""
 FLAVOURS: list[Flavour] = ["scalar", "pandas", "arrow", "pandas_iterator", "arrow_iterator"]
 identities = count()
-policies = st.sampled_from(sorted({*POLICIES, *ROUTING, SourceBasedOrder.name}))
+policies = st.sampled_from(sorted([*NAMES, FABRIC]))
 kinds: st.SearchStrategy[Kind] = st.sampled_from(["pure", "pure", "fallible", "volatile"])
 
 
@@ -138,7 +141,7 @@ def evaluator(script: Script, f: int) -> Evaluator:
 
     function: Any = scalar if term.flavour == "scalar" else batch
     if term.flavour.endswith("iterator"):
-        function = Fed("it", batches, one_column=read is None)
+        function = IteratorAdapter("it", batches, one_column=read is None)
     keep = f"k{f}" if term.keeps else None
     test = _positive[term.flavour.split("_")[0]] if term.keeps else None
     return Evaluator(f"t{f}", function, ("row", read) if read else ("row",), term.flavour, kind, test, keep)
@@ -161,7 +164,8 @@ def readable(terms: list[Term]) -> list[Term]:
     return [cleared(f, term) for f, term in enumerate(terms)]
 
 
-def task(script: Script, policy: str, quarantine: bool) -> FilterTask:
+def task(script: Script, name: str, quarantine: bool) -> FilterTask:
+    policy = "mesh" if name == FABRIC else name
     predicates: list[Predicate] = [
         PythonPredicate(
             f"t{f}",
@@ -173,22 +177,17 @@ def task(script: Script, policy: str, quarantine: bool) -> FilterTask:
         for f, t in enumerate(script.terms)
     ]
     precedence = Precedence(len(predicates), constraints(predicates))
+    unprofiled = frozenset(f for f, t in enumerate(script.terms) if t.kind == "volatile" or t.strict)
     return FilterTask(
         identity=f"property {next(identities)}",
         part=tuple(range(len(predicates))),
         evaluators=tuple(evaluator(script, f) for f in range(len(predicates))),
-        columns=("row", "kind"),
-        types=(LongType(), LongType()),
         kept=tuple((f"k{f}", LongType()) for f, t in enumerate(script.terms) if t.keeps),
-        policy=policy,
-        config=EAGER,
-        precedence=precedence,
-        unprofiled=frozenset(f for f, t in enumerate(script.terms) if t.kind == "volatile" or t.strict),
-        time_zone="UTC",
-        application="test",
-        attributes=("kind",) if policy in ROUTING else (),
-        plan=routes(precedence, len(script.fates[0])) if policy in ROUTING else None,
-        errors="errors" if quarantine else None,
+        input=TaskInput({"row": LongType(), "kind": LongType()}, ("kind",) if policy in BY_CONTENT else ()),
+        ordering=OrderingRules(policy, EAGER, precedence, unprofiled, WINDOWS if name == FABRIC else None),
+        origin=TaskOrigin("test"),
+        start=StartingPoint(plan=routes(precedence, len(script.fates[0])) if policy in ROUTING else None),
+        errors=ErrorRules("errors" if quarantine else None),
     )
 
 
@@ -196,10 +195,10 @@ def routes(precedence: Precedence, seed: int) -> RoutePlan:
     """Rows of two kinds out of three take orders of their own; those of the third, and without a kind, another."""
     rng = np.random.default_rng(seed)
     orders = tuple(precedence.legal(rng.permutation(precedence.filters).tolist()) for _ in range(3))
-    return RoutePlan(Cells((ValueSplit("kind", (0, 1)),), np.array([1, 2, 0])), orders, "content")
+    return RoutePlan(ValueClasses((ValueSplit("kind", (0, 1)),), np.array([1, 2, 0])), orders, "content")
 
 
-def run(job: FilterTask, rows: int, most: int) -> list[Judged]:
+def run(job: FilterTask, rows: int, most: int) -> list[BatchVerdict]:
     numbers = np.arange(rows)
     kinds = pa.array([None if row % 11 == 0 else row % 3 for row in range(rows)], pa.int64())
     return list(job.run((pa.array(numbers[at : at + most]), kinds.slice(at, most)) for at in range(0, rows, most)))
@@ -228,7 +227,7 @@ def test_a_task_gives_the_rows_of_the_definition(
     check_calls(script)
 
 
-def check_kept(script: Script, batches: list[Judged], passed: set[int]) -> None:
+def check_kept(script: Script, batches: list[BatchVerdict], passed: set[int]) -> None:
     keepers = [f for f, t in enumerate(script.terms) if t.keeps]
     kept = [
         np.concatenate([np.array(b.kept()[i].to_pylist()) for b in batches])
@@ -355,7 +354,10 @@ def test_spark_gives_the_rows_of_plain_spark(
     batch_rows(most)
     few = rows.where(F.col("id") < (200 if most == 1 else 1200)).repartition(partitions)
     attributes = ["a", "b", "dst"]
-    f = ab.Filter(*(c.ours for c in conditions), policy=policy, strict=strict, config=EAGER, attributes=attributes)
+    setting: dict[str, Any] = (
+        {"policy": "mesh", "config": WINDOWS} if policy == FABRIC else {"policy": policy, "config": EAGER}
+    )
+    f = ab.Filter(*(c.ours for c in conditions), strict=strict, attributes=attributes, **setting)
     plain = few
     for condition in conditions:
         plain = plain.where(condition.plain)

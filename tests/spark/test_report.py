@@ -21,15 +21,16 @@ from pyspark.sql import functions as F
 import anabranch as ab
 from anabranch.errors import QueryError
 from anabranch.events import EffortChanged, PilotDecided, Reordered, Started
+from anabranch.filter_report import RouteReport
 from anabranch.ordering import POLICIES
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
-from anabranch.report import RouteReport
-from anabranch.routing.cells import Cells, ValueSplit
-from anabranch.routing.routed import RoutePlan, RouteState
-from anabranch.spark import ledger as ledgers
-from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
-from anabranch.spark.reporting import build_report
+from anabranch.routing.route_plan import RoutePlan, RouteState
+from anabranch.routing.value_classes import ValueClasses, ValueSplit
+from anabranch.spark.filters import task_counts
+from anabranch.spark.filters.ledger import Ledger
+from anabranch.spark.filters.reporting import build_report
+from anabranch.spark.filters.task_record import TaskKey, TaskRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,6 +135,51 @@ def test_a_report_before_anything_ran() -> None:
     assert "not run yet" in str(report)
 
 
+# Reports of DataFrames
+
+
+def test_where_does_not_lose_its_report(rows: DataFrame) -> None:
+    out = ab.where(rows, ab.predicate(even, "id", name="even"), F.col("a") > 3)
+    assert [p.basis for p in ab.report(out).predicates] == ["not run yet", "not measured"]
+    out.select("id").count()
+    assert ab.report(out).rows == rows.where("a > 3").count()
+    out.persist().count()
+    assert ab.report(out.persist()).rows == 2 * rows.where("a > 3").count()
+    out.unpersist()
+
+
+def test_each_dataframe_has_the_report_of_the_filter_that_returned_it(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(even, "id", name="even"))
+    inner, batches = f.apply(rows), list[int]()
+    outer = ab.where(inner, ab.predicate(few, "a", name="few"))
+    outer.count()
+    assert ab.report(inner) == f.report()
+    assert [p.seen for p in ab.report(outer).predicates] == [rows.where("id % 2 = 0").count()]
+    assert ab.report(ab.where(inner)) == f.report()  # without predicates it is the same DataFrame
+    f.foreach_batch(lambda batch, _: batches.append(batch.count() and ab.report(batch).rows))(rows, 0)
+    assert batches == [2 * rows.count()]
+
+
+def test_other_dataframes_have_no_report_and_the_error_says_what_to_pass(rows: DataFrame) -> None:
+    out = ab.where(rows, ab.predicate(even, "id", name="even"))
+    hint = "  hint: pass the DataFrame that ab.where or Filter.apply returned, not one that was made from it"
+    others: list[Any] = [rows.select("*"), out.select("id"), rows.limit(1).toPandas(), 3]
+    for other in others:
+        with pytest.raises(QueryError) as caught:
+            ab.report(other)
+        assert str(caught.value) == f"no filter has returned this {type(other).__name__}\n{hint}"
+
+
+def test_a_report_is_kept_no_longer_than_its_dataframe(rows: DataFrame) -> None:
+    f = ab.Filter(ab.predicate(even, "id", name="even"))
+    once = f.apply(rows)
+    twice = f.apply(once)  # the filter holds the DataFrame that it was last applied to
+    forgotten: list[weakref.ref[Any]] = [weakref.ref(once), weakref.ref(twice), weakref.ref(f)]
+    del f, once, twice
+    gc.collect()
+    assert [ref() for ref in forgotten] == [None, None, None]
+
+
 def test_reports_read_well(rows: DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     f = filter_of_three(policy="fixed")
     f.apply(rows).count()
@@ -186,11 +232,13 @@ def test_the_state_of_another_filter_is_refused(tmp_path: Path) -> None:
         ab.Filter(ab.predicate(even, "id", name="other"), state=tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}/filter.json is the state of a filter with other predicates: even, few, inverse\n"
-        "  hint: choose another path, or delete this one to start anew"
+        "  hint: choose another path, or delete this file to start anew"
     )
     (tmp_path / "file").touch()
-    with pytest.raises(QueryError, match="file cannot be a state folder: File exists"):
+    with pytest.raises(QueryError, match="file is not the state of a filter"):
         filter_of_three(state=tmp_path / "file")
+    with pytest.raises(QueryError, match="file/inside cannot be a folder: Not a directory"):
+        filter_of_three(state=tmp_path / "file" / "inside")
     (tmp_path / "filter.json").write_text("{broken")
     with pytest.raises(QueryError, match="is not the state of a filter"):
         filter_of_three(state=tmp_path)
@@ -246,7 +294,7 @@ def test_a_replayed_micro_batch_replaces_the_run_before() -> None:
 
 def split_by(zone: str) -> RoutePlan:
     """Rows of a zone are tried on the second predicate first."""
-    return RoutePlan(Cells((ValueSplit("zone", (zone,)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
+    return RoutePlan(ValueClasses((ValueSplit("zone", (zone,)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
 
 
 def routed(rows: int, by: RoutePlan, **told: Any) -> TaskRecord:
@@ -284,7 +332,7 @@ def test_only_the_routes_in_use_are_reported() -> None:
 
 
 def test_routes_with_equal_orders_are_reported_as_one() -> None:
-    zones = Cells((ValueSplit("zone", ("east", "north", "south")),), np.array([1, 2, 3, 0]))
+    zones = ValueClasses((ValueSplit("zone", ("east", "north", "south")),), np.array([1, 2, 3, 0]))
     orders = ((0, 1), (1, 0), (1, 0), (0, 1))
     ledger, plan = Ledger(("p", "q")), RoutePlan(zones, orders, "content")
     ways = [RouteState(zones.tests(i), order, 100 * i, 1e-3 * i) for i, order in enumerate(orders) if i]
@@ -297,7 +345,7 @@ def test_routes_with_equal_orders_are_reported_as_one() -> None:
 
 
 def test_routes_that_all_have_one_order_are_none() -> None:
-    zones = Cells((ValueSplit("zone", ("north", "south")),), np.array([1, 2, 0]))
+    zones = ValueClasses((ValueSplit("zone", ("north", "south")),), np.array([1, 2, 0]))
     ledger, plan = Ledger(("p", "q")), RoutePlan(zones, ((0, 1), (1, 0), (1, 0)), "content")
     ways = tuple(RouteState(zones.tests(i), (1, 0), 100, 1e-3) for i in (1, 2))
     ledger.enter([replace(record(200), routes=ways, kinds=(("zone", "string"),), plan=plan)])
@@ -316,12 +364,12 @@ def test_the_cost_of_one_order_for_all_is_reported(rows: DataFrame) -> None:
 
 
 def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledgers, "RECENT_RECORDS", 10)
+    monkeypatch.setattr(task_counts, "RECENT_RECORDS", 10)
     ledger = Ledger(("p", "q"))
     for stage in range(100):
         ledger.enter([record(3, stage=stage)])
     assert total(ledger) == 300
-    assert len(ledger._recent) == 10
+    assert len(ledger._counts._recent) == 10
 
 
 def test_a_worker_that_saw_next_to_nothing_has_learned_no_order() -> None:

@@ -20,10 +20,10 @@ from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf, Node
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.attributes import LONGEST_TEXT, is_discrete
-from anabranch.routing.cells import Cells, Split, coarse, pairs, splits
-from anabranch.routing.routed import Classifier
-from anabranch.spark.plans import attribute
-from anabranch.spark.route_expression import routed
+from anabranch.routing.route_plan import Classifier
+from anabranch.routing.value_classes import Split, ValueClasses, coarse, pairs, splits
+from anabranch.spark.learned.candidate_attributes import attribute
+from anabranch.spark.native.route_expression import routed
 
 pytestmark = pytest.mark.spark
 
@@ -74,14 +74,14 @@ def values(draw: random.Random) -> tuple[Any, ...]:
     return tuple(None if draw.random() < 0.08 else value for value in made)
 
 
-def cells(draw: random.Random, attributes: dict[str, pa.Array]) -> Iterator[Cells]:
+def classes(draw: random.Random, attributes: dict[str, pa.Array]) -> Iterator[ValueClasses]:
     """Splits of single attributes and of pairs, with any cell on any route."""
     found = [s for name, array in attributes.items() for s in splits(name, array)]
     both = pairs([coarse(s) for s in found])
     while True:
         chosen: tuple[Split, ...] = draw.choice(both) if draw.random() < 0.4 else (draw.choice(found),)
         count = int(np.prod([s.codes for s in chosen]))
-        yield Cells(chosen, np.array([draw.randrange(ROUTES) for _ in range(count)]))
+        yield ValueClasses(chosen, np.array([draw.randrange(ROUTES) for _ in range(count)]))
 
 
 def trees(draw: random.Random, attributes: dict[str, pa.Array]) -> Iterator[TreeRoutes]:
@@ -126,7 +126,7 @@ def taken(df: DataFrame, classifiers: Sequence[Classifier]) -> list[list[set[int
     return found
 
 
-@pytest.mark.parametrize("make", [cells, trees])
+@pytest.mark.parametrize("make", [classes, trees])
 def test_spark_sends_every_row_where_arrow_sends_it(
     spark: SparkSession, settings_of: Callable[..., Any], make: Callable[..., Iterator[Classifier]]
 ) -> None:

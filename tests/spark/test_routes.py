@@ -72,12 +72,12 @@ def expected(rows: DataFrame) -> list[int]:
     return ids(rows.where("p % 2 = 1 and q % 2 = 1"))
 
 
-@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "sbr"])
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "content-learns", "sbr"])
 def test_every_policy_returns_the_same_rows(rows: DataFrame, expected: list[int], policy: str) -> None:
     assert ids(ab.where(rows, *predicates(), policy=policy)) == expected
 
 
-@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "sbr"])
+@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "content-learns", "sbr"])
 def test_native_predicates_run_under_every_policy(rows: DataFrame, expected: list[int], policy: str) -> None:
     native = [F.col("p").cast("string").rlike("[13579]$"), F.col("q").cast("string").rlike("[13579]$")]
     assert ids(ab.where(rows, *native, *predicates(), policy=policy)) == expected
@@ -141,8 +141,8 @@ def test_an_attribute_that_tells_no_rows_apart_is_refused(rows: DataFrame, terms
     with pytest.raises(QueryError) as caught:
         ab.where(rows.selectExpr("id", "zone", "p", "q", *made), *terms(), attributes=["zone", name])
     assert str(caught.value) == (
-        f"column '{name}' in attributes is of type {kind}, which tells no rows apart\n"
-        "  hint: name numbers, texts, booleans, dates or timestamps; a field of a struct is s.field"
+        f"column '{name}' in attributes is of type {kind}, by which routes cannot be chosen\n"
+        "  hint: use numbers, texts, booleans, dates or timestamps; a field of a struct is s.field"
     )
 
 
@@ -167,6 +167,35 @@ def test_what_was_learned_serves_the_next_run(rows: DataFrame, expected: list[in
     assert ids(g.apply(rows)) == expected
     assert g.report().evaluations < 1.2 * ROWS
     assert any(isinstance(e, RoutesChanged) and e.at == 0 for e in g.events())
+
+
+@pytest.mark.parametrize("place", ["plan", "plan.json", "."])
+def test_what_was_saved_can_be_a_state(rows: DataFrame, expected: list[int], tmp_path: Path, place: str) -> None:
+    f = ab.Filter(*predicates(), policy="mesh")
+    f.apply(rows).count()
+    f.save(tmp_path / place)
+    files = list(tmp_path.iterdir())
+    g = ab.Filter(*predicates(), policy="mesh", state=tmp_path / place)
+    assert (g.report().rows, g.events()) == (0, ())
+    assert ids(g.apply(rows)) == expected
+    assert g.report().evaluations < 1.2 * ROWS
+    again = ab.Filter(*predicates(), policy="mesh", state=tmp_path / place)
+    assert again.report().rows == ROWS
+    assert list(tmp_path.iterdir()) == files
+
+
+@pytest.mark.parametrize("place", ["state", "state.json"])
+def test_what_a_state_has_learned_can_be_loaded(
+    rows: DataFrame, expected: list[int], tmp_path: Path, place: str
+) -> None:
+    f = ab.Filter(*predicates(), policy="mesh", state=tmp_path / place)
+    f.apply(rows).count()
+    f.save(tmp_path / place)  # its own state keeps its counts
+    assert ab.Filter(*predicates(), state=tmp_path / place).report().rows == f.report().rows == ROWS
+    g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / place)
+    assert g.report().rows == 0
+    assert ids(g.apply(rows)) == expected
+    assert g.report().evaluations < 1.2 * ROWS
 
 
 def test_loading_counts_for_a_filter_that_has_run(rows: DataFrame, tmp_path: Path) -> None:
@@ -249,12 +278,12 @@ def test_plans_of_others_are_refused(rows: DataFrame, tmp_path: Path) -> None:
         ab.Filter(ab.predicate(odd, "zone", "p", name="x"), *predicates()[1:]).load(tmp_path / "plan")
     old = json.loads((tmp_path / "plan").read_text()) | {"version": 0}
     (tmp_path / "old").write_text(json.dumps(old))
-    with pytest.raises(QueryError, match="of format 0, and this version reads format 3"):
+    with pytest.raises(QueryError, match="in format 0; this version reads format 5"):
         ab.Filter(*predicates()).load(tmp_path / "old")
     with pytest.raises(QueryError, match="does not exist"):
         ab.Filter(*predicates()).load(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(QueryError, match="is not what a filter has learned"):
+    with pytest.raises(QueryError, match="is not the state of a filter"):
         ab.Filter(*predicates()).load(tmp_path / "text")
 
 

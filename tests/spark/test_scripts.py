@@ -18,7 +18,9 @@ pytest.importorskip("rich")
 from rich.console import Console
 
 import anabranch as ab
-from anabranch.cli import doctor, scripts
+from anabranch.cli import doctor
+from anabranch.cli.explain import explain
+from anabranch.cli.run import run
 from anabranch.errors import QueryError
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ Create Stream calls (seq Long, ts Timestamp, host Long) From 'parquet' With (pat
 Create Relation hosts (host Long, role String) From 'csv' With (path = '{path}.csv');
 Create View recent As Select host, Count(*) As n From calls [Range 1 Minute] Group By host;
 Create Query busy As Select host, n From recent Where n > 5;
-Create Query named Into 'parquet' With (path = '{path}-out', keep = '1 day') As
+Create Query named Into 'parquet' With (path = '{path}-out', retain = '1 day') As
     Select c.host, h.role From calls c, hosts h Where c.host = h.host;
 """
 
@@ -49,7 +51,7 @@ def test_a_file_runs_to_the_end_of_its_inputs(
     spark: SparkSession, script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = io.StringIO()
-    assert scripts.run(script, tmp_path / "state", Console(file=out), batch=True) == 0
+    assert run(script, tmp_path / "state", Console(file=out), batch=True) == 0
     assert "busy" in out.getvalue()
     assert "|0   |6  |2026-01-01 00:00:15|+  |" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "calls-out")).count() == 80, "its sinks have the answers"
@@ -58,7 +60,7 @@ def test_a_file_runs_to_the_end_of_its_inputs(
 def test_a_file_runs_as_a_stream_and_goes_on_from_its_state(spark: SparkSession, script: Path, tmp_path: Path) -> None:
     for _ in range(2):
         out = io.StringIO()
-        assert scripts.run(script, tmp_path / "state", Console(file=out, width=120), until_idle=True) == 0
+        assert run(script, tmp_path / "state", Console(file=out, width=120), until_idle=True) == 0
         assert "80" in out.getvalue(), "the live table tells how many rows have been answered"
     named = spark.read.parquet(str(tmp_path / "calls-out"))
     assert named.count() == 80
@@ -86,7 +88,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(spark: SparkSession, 
     assert process.returncode == 0, said
     assert "the same command goes on from here" in said
     assert "Traceback" not in said
-    assert scripts.run(script, state, Console(file=io.StringIO()), until_idle=True) == 0
+    assert run(script, state, Console(file=io.StringIO()), until_idle=True) == 0
     assert spark.read.parquet(str(out)).count() == 80
 
 
@@ -97,7 +99,7 @@ def test_a_query_that_fails_says_why_in_a_line(spark: SparkSession, script: Path
             Create Query q As Select host From calls [Rows 3]"""
     )
     out = io.StringIO()
-    assert scripts.run(script, tmp_path / "state", Console(file=out, width=400), until_idle=True) == 3
+    assert run(script, tmp_path / "state", Console(file=out, width=400), until_idle=True) == 3
     told = out.getvalue()[out.getvalue().index("q failed:") :]
     assert "[FAILED_READ_FILE" in told
     assert "column [host]" in told
@@ -106,7 +108,7 @@ def test_a_query_that_fails_says_why_in_a_line(spark: SparkSession, script: Path
 
 def test_plans_of_a_file_are_printed_as_text_and_as_a_chart(script: Path) -> None:
     said: list[str] = []
-    scripts.explain(script, said.append)
+    explain(script, said.append)
     assert [text.split("\n")[0] for text in said] == ["busy", "named"]
     assert "window range 1 minute" in said[0].lower()
     assert "flowchart TD" in said[1]
@@ -116,13 +118,13 @@ def test_columns_that_are_not_declared_cannot_be_explained(tmp_path: Path) -> No
     file = tmp_path / "queries.cql"
     file.write_text("Create Stream s From 'parquet' With (path = 'x') Timestamp ts; Select k From s")
     with pytest.raises(QueryError, match="are not known before it is read"):
-        scripts.explain(file, print)
+        explain(file, print)
 
 
 def explained(tmp_path: Path, text: str) -> list[str]:
     file, said = tmp_path / "queries.cql", list[str]()
     file.write_text(text)
-    scripts.explain(file, said.append)
+    explain(file, said.append)
     return said
 
 
@@ -254,6 +256,34 @@ def test_queries_without_a_name_get_one_that_is_free(engine: ab.Engine) -> None:
     assert list(engine.queries) == ["query_3", "query_5", "query_4", "query_6"]
 
 
+@pytest.mark.parametrize("retain", ["Timestamp ts Retain 1 Hour", "With (Retain = '1 hour') Timestamp ts"])
+def test_what_a_stream_retains_is_a_clause_or_an_option(engine: ab.Engine, retain: str) -> None:
+    engine.execute(f"Create Stream s From 'rate' {retain.replace('ts', 'timestamp')}")
+    assert engine._registry.streams["s"].retain == 3_600_000_000
+
+
+def test_what_a_stream_retains_is_given_once(engine: ab.Engine) -> None:
+    with pytest.raises(QueryError, match="retain of stream 's' is given twice"):
+        engine.execute("Create Stream s From 'rate' With (retain = '1 hour') Timestamp timestamp Retain 1 Hour")
+
+
+def test_keep_is_refused_and_retain_is_named(engine: ab.Engine) -> None:
+    hint = "unknown option '[kK]eep'\n  hint: how long rows stay is retain now, as in retain='1 day'"
+    calls = engine._registry.streams["Calls"].df
+    for attempt in (
+        lambda: engine.execute("Create Stream s From 'rate' With (keep = '1 day') Timestamp timestamp"),
+        lambda: engine.execute(
+            "Create Query q Into 'parquet' With (path = 'x', Keep = '1 day') As Select k From Calls"
+        ),
+        lambda: engine.stream("s", calls, timestamp="ts", keep="1 day"),  # type: ignore[arg-type]
+        lambda: engine.queries["Busy"].start(keep="1 day"),
+    ):
+        with pytest.raises(QueryError, match=hint):
+            attempt()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'skw'"):
+        engine.stream("s", calls, timestamp="ts", skw="1 day")  # type: ignore[arg-type]
+
+
 def test_a_replay_finds_its_column_of_times_in_every_case(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("SELECT timestamp_seconds(1) AS Ts, 2L AS k").write.parquet(str(tmp_path / "in"))
     engine = ab.Engine(spark)
@@ -268,7 +298,7 @@ def test_a_file_without_a_query_is_refused(spark: SparkSession, tmp_path: Path) 
     file = tmp_path / "queries.cql"
     file.write_text("Show Streams")
     with pytest.raises(QueryError, match="has no query"):
-        scripts.run(file, tmp_path / "state", Console(file=io.StringIO()), batch=True)
+        run(file, tmp_path / "state", Console(file=io.StringIO()), batch=True)
 
 
 @pytest.mark.parametrize(
@@ -286,10 +316,10 @@ def test_a_file_that_cannot_be_read_is_refused_before_anything_is_done(tmp_path:
     (tmp_path / "latin.cql").write_bytes(b"Select '\xe9' From s")
     file, state = tmp_path / name, tmp_path / "state"
     with pytest.raises(QueryError) as refused:
-        scripts.explain(file, print)
+        explain(file, print)
     assert refused.value.what == what.format(file)
     with pytest.raises(QueryError) as refused:
-        scripts.run(file, state, Console(file=io.StringIO()), batch=True)
+        run(file, state, Console(file=io.StringIO()), batch=True)
     assert refused.value.what == what.format(file)
     assert not state.exists()
 
@@ -311,8 +341,8 @@ def test_the_mark_that_windows_puts_before_a_text_is_no_part_of_it(tmp_path: Pat
 def test_a_checkpoint_that_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / "queries.cql"
     file.write_text("Select value From s")
-    with pytest.raises(QueryError, match=f"{tmp_path / name} cannot be used: {file} is no folder"):
-        scripts.run(file, tmp_path / name, Console(file=io.StringIO()), batch=True)
+    with pytest.raises(QueryError, match=f"{tmp_path / name} cannot be used: {file} is not a folder"):
+        run(file, tmp_path / name, Console(file=io.StringIO()), batch=True)
 
 
 def test_the_doctor_finds_nothing_wrong_here(spark: SparkSession, tmp_path: Path) -> None:
@@ -326,7 +356,7 @@ def test_the_doctor_says_that_a_file_is_no_folder(tmp_path: Path, name: str) -> 
     file = tmp_path / "file"
     file.touch()
     found = doctor._disk("checkpoints", tmp_path / name)
-    assert found == doctor.Finding("disk for checkpoints", f"{file} is no folder", "choose another folder")
+    assert found == doctor.Finding("disk for checkpoints", f"{file} is not a folder", "choose another folder")
 
 
 def test_the_doctor_looks_at_names_that_no_disk_can_have(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 import anabranch as ab
 from anabranch.errors import QueryError
 from anabranch.ordering.pipeline import Tally
-from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord, open_ledger
+from anabranch.spark.filters.ledger import Ledger, open_ledger
+from anabranch.spark.filters.task_record import TaskKey, TaskRecord
 from spark.state_folders import awaited, rows_on_disk
 
 
@@ -66,7 +67,7 @@ def test_a_filter_of_other_predicates_is_refused_at_once(rows: DataFrame, tmp_pa
         another()
     assert str(caught.value) == (
         f"{tmp_path}/filter.json is the state of a filter with other predicates: even\n"
-        "  hint: choose another path, or delete this one to start anew"
+        "  hint: choose another path, or delete this file to start anew"
     )
     assert rows_on_disk(tmp_path) == counting.report().rows == rows.count()
 
@@ -110,7 +111,7 @@ def test_a_state_that_another_program_has_written_meanwhile_is_read(tmp_path: Pa
 def test_two_programs_on_one_folder_are_told(tmp_path: Path) -> None:
     one, other = Ledger(("p",), tmp_path), Ledger(("p",), tmp_path)
     one.save()
-    with pytest.warns(UserWarning, match="Another program has written to the state folder"):
+    with pytest.warns(UserWarning, match="Another program has written to the state file"):
         other.save()
     with warnings.catch_warnings(action="error"):
         other.save()
@@ -137,7 +138,7 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     ledger = Ledger(("p",), folder)
     folder.rmdir()
     folder.touch()
-    message = f"The state folder {folder} cannot be written: File exists. Counts are kept in memory"
+    message = f"The state file {folder}/filter.json cannot be written: File exists. Counts are kept in memory"
     with pytest.warns(UserWarning, match=re.escape(message)):
         ledger.save()
     with warnings.catch_warnings(action="error"):

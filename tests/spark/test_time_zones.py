@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
-from anabranch.spark.lookup import INSTANT, LOCAL_TIME, SessionRules, member_test
-from anabranch.spark.lookup_table import collect_values
+from anabranch.spark.filters.lookup import INSTANT, LOCAL_TIME, SessionRules, member_test
+from anabranch.spark.filters.lookup_table import collect_values
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kolkata"]
 """Clocks are put forward and back: in the north, in the south, at midnight, by half an hour, and not at all."""

@@ -19,19 +19,20 @@ from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.events import RoutesChanged
-from anabranch.mesh.plan_search import JudgedSample
 from anabranch.mesh.self_tuning import Tuned
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
 from anabranch.ordering.precedence import Precedence
-from anabranch.routing.cells import Cells, ValueSplit
 from anabranch.routing.class_learner import MOST_ROUTES
 from anabranch.routing.plan_log import PlanLog
-from anabranch.routing.routed import RoutePlan
-from anabranch.spark import native_order
-from anabranch.spark.ledger import Ledger, TaskKey, TaskRecord
-from anabranch.spark.route_expression import routed
-from anabranch.spark.tuner import Tuner
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.routing.value_classes import ValueClasses, ValueSplit
+from anabranch.spark.filters.ledger import Ledger
+from anabranch.spark.filters.task_record import TaskKey, TaskRecord
+from anabranch.spark.learned.tuner import Tuner
+from anabranch.spark.native import order as native_order
+from anabranch.spark.native.route_expression import routed
 
 KINDS = (("zone", "bigint"), ("kind", "bigint"))
 NOTHING = np.zeros((0, 2), dtype=np.bool_)
@@ -70,7 +71,7 @@ def test_filters_that_cost_less_than_telling_rows_apart_get_no_routes(policy: st
 
 
 def test_first_routes_need_no_extra(monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder) -> None:
-    monkeypatch.setattr("anabranch.spark.tuner.find_spec", lambda name: None)
+    monkeypatch.setattr("anabranch.spark.learned.tuner.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "river.drift", None)
     found = taken(Tuner("auto", Precedence.none(2)), None, judged(400, "zone"))
     assert not list(recwarn)
@@ -195,7 +196,7 @@ def test_tasks_that_run_by_an_older_plan_do_not_bring_it_back() -> None:
 
 def test_workers_with_other_routes_do_not_take_turns_in_the_ledger() -> None:
     """Else the tuner, which watches one classifier, would find another one whenever it looks."""
-    by = [Cells((ValueSplit("zone", (value,)),), np.array([1, 0])) for value in (0, 1)]
+    by = [ValueClasses((ValueSplit("zone", (value,)),), np.array([1, 0])) for value in (0, 1)]
     one, other = (RoutePlan(cells, ((1, 0), (0, 1)), "content") for cells in by)
     ledger = Ledger(("p", "q"))
     ledger.enter([record(one, 0), record(other, 0)])
@@ -301,7 +302,7 @@ def test_native_routes_keep_their_orders_in_the_optimized_plan(spark: SparkSessi
     names = ("alpha", "beta", "gamma", "delta")
     orders = list(permutations(range(4)))[:MOST_ROUTES]
     zones = tuple(f"zone {i}" for i in range(1, MOST_ROUTES))
-    cells = Cells((ValueSplit("zone", zones),), np.array([*range(1, MOST_ROUTES), 0]))
+    cells = ValueClasses((ValueSplit("zone", zones),), np.array([*range(1, MOST_ROUTES), 0]))
     df = spark.range(40).selectExpr("concat('zone ', id % 9) as zone", "cast(id as string) as text")
     terms = [F.col("text").rlike(f"[0-9]*{name}") for name in names]
     out = df.where(routed(df, cells, orders, terms))

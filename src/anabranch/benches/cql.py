@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,12 +80,24 @@ def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed
 
 Made = Callable[[DataFrame], DataFrame]
 Contender = Callable[[Feed, Path], DataFrame]
+TimedContender = Callable[[Path], tuple[float, DataFrame]]
 
 
 def contest(contenders: Mapping[str, Contender], given: Feed, folder: Path, rounds: int) -> Race:
-    """Run all contenders on the same files, each round in another order; all must give the same bag of rows.
+    """Run all contenders on the same files, timed as a whole: see `timed_contest`."""
+    return timed_contest({name: partial(_timed, each, given) for name, each in contenders.items()}, folder, rounds)
 
-    There are so many rounds at most: see `harness.over`.
+
+def _timed(contender: Contender, given: Feed, out: Path) -> tuple[float, DataFrame]:
+    began = time.perf_counter()
+    rows = contender(given, out)
+    return time.perf_counter() - began, rows
+
+
+def timed_contest(contenders: Mapping[str, TimedContender], folder: Path, rounds: int) -> Race:
+    """Run all contenders, which say how long they took, each round in another order.
+
+    All must give the same bag of rows. There are so many rounds at most: see `harness.over`.
     """
     result: Race = Race({name: [] for name in contenders})
     names, found, started = list(contenders), None, time.perf_counter()
@@ -94,9 +107,7 @@ def contest(contenders: Mapping[str, Contender], given: Feed, folder: Path, roun
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             out = folder / f"{name.replace(' ', '-')}-{number}"
-            began = time.perf_counter()
-            rows = contenders[name](given, out)
-            seconds = time.perf_counter() - began
+            seconds, rows = contenders[name](out)
             told: Answer = answer(rows)
             found = found or told
             if told != found:

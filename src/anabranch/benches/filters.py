@@ -12,15 +12,7 @@ from pyspark.sql import SparkSession
 import anabranch as ab
 from anabranch.benches import cheap, native, plain, real
 from anabranch.benches.harness import Contender, Race, answer, race, run
-from anabranch.benches.workloads import (
-    Workload,
-    build,
-    correlated,
-    flipped,
-    grouped,
-    independent,
-    rotating,
-)
+from anabranch.benches.workloads import Workload, build, correlated, flipped, grouped, independent, rotating
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_least, at_most, informed
 

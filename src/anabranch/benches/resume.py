@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import anabranch as ab
-from anabranch.engine.store import ANSWERS, tick_of
+from anabranch.engine.layout import ANSWERS, tick_of
 from anabranch.errors import InternalError
 
 SCHEMA = "seq long, ts timestamp, k long, a long, note string"

@@ -72,7 +72,7 @@ def run(
     """Run continuous queries; a live table shows how far they are."""
     from rich.console import Console
 
-    from anabranch.cli.scripts import run as run_script
+    from anabranch.cli.run import run as run_script
 
     raise typer.Exit(run_script(file, checkpoint, Console(), batch=batch, until_idle=until_idle, seconds=seconds))
 
@@ -80,7 +80,7 @@ def run(
 @app.command()
 def explain(file: Annotated[Path, typer.Argument(help="Streams, relations and queries in CQL.")]) -> None:
     """Print the plans of queries, as text and as Mermaid."""
-    from anabranch.cli.scripts import explain as explain_script
+    from anabranch.cli.explain import explain as explain_script
 
     explain_script(file, typer.echo)
 
@@ -89,7 +89,7 @@ def explain(file: Annotated[Path, typer.Argument(help="Streams, relations and qu
 def doctor(
     checkpoint: Annotated[Path, typer.Option(metavar="DIR", help="Where state would be kept.")] = Path(),
 ) -> None:
-    """Say what is wrong with Java, Python, Spark, memory or disk, and how to mend it; exit code 3 if something is."""
+    """Say what is wrong with Java, Python, Spark, memory or disk, and how to fix it; exit code 3 if something is."""
     from anabranch.cli.doctor import run as examine
 
     raise typer.Exit(examine(checkpoint, typer.echo))
@@ -148,7 +148,7 @@ def _loaded(module: str) -> Any:
 
 
 def _names(package: str) -> list[str]:
-    """The modules of a package that have a `main`: told from their source, as importing one may need extras."""
+    """The modules of a package that have a `main`, found by their source: importing one may need extras."""
     found = iter_modules(import_module(f"anabranch.{package}").__path__)
     return sorted(module.name for module in found if _has_main(f"anabranch.{package}.{module.name}"))
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 import anabranch as ab
-from anabranch.cli import continuous, files, html, packets
+from anabranch.cli import demo_query, demo_report, files, packets
 from anabranch.cli.live import predicate_table, watch
+from anabranch.cli.tables import rich_table
 from anabranch.errors import InternalError
+from anabranch.filter_report import FilterReport
 from anabranch.model.prefixes import PrefixSet
-from anabranch.report import FilterReport
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -101,7 +101,7 @@ def alert_filter() -> ab.Filter:
         ab.predicate(packets.score, "payload", returns="double", keep="score", test=packets.suspicious),
         ab.predicate(packets.encoded, "payload"),
         ab.predicate(packets.anonymous, "payload"),
-        ab.lookup("dst", packets.NETWORKS, on="prefix", name="exposed"),
+        ab.lookup("dst", packets.NETWORKS, match="prefix", name="exposed"),
     )
 
 
@@ -124,8 +124,8 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
             hours = packets.write(Path(folder) / "packets", rows)
         compared = _compare(spark, hours, rows, Path(folder), console)
         _conclude(compared, console)
-        continuous.run(spark, hours, rows, Path(folder), console)
-    report.write_text(html.page(compared), encoding="utf-8")
+        demo_query.run(spark, hours, rows, Path(folder), console)
+    report.write_text(demo_report.page(compared), encoding="utf-8")
     console.print(f"How the order moved: [bold]{escape(str(report))}[/]", soft_wrap=True)
     return compared
 
@@ -237,12 +237,9 @@ def _conclude(compared: Comparison, console: Console) -> None:
             f"the adaptive filter lacks {compared.missing:,} rows of plain Spark's and has {compared.surplus:,} others",
             hint="this must never happen; please report it",
         )
-    table = Table(header_style="bold", border_style="bright_black")
-    table.add_column(f"{compared.rows:,} packets")
-    for title in ("time", "predicate calls"):
-        table.add_column(title, justify="right")
-    for name, side in (("plain Spark", compared.plain), ("Anabranch", compared.ours)):
-        table.add_row(name, f"{side.seconds:.1f} s", f"{sum(side.calls.values()):,}")
+    sides, title = (("plain Spark", compared.plain), ("Anabranch", compared.ours)), f"{compared.rows:,} packets"
+    rows = ((name, f"{side.seconds:.1f} s", f"{sum(side.calls.values()):,}") for name, side in sides)
+    table = rich_table((title, "time", "predicate calls"), rows, left=(title,))
     table.add_section()
     table.add_row("plain / ours", f"[bold]{compared.speed_up:.1f}x[/]", f"[bold]{compared.fewer_calls:.1f}x[/]")
     console.print(table)

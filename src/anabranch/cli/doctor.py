@@ -1,4 +1,4 @@
-"""`anabranch doctor`: what is wrong with Java, Python, Spark, memory or disk, and how to mend it."""
+"""`anabranch doctor`: what is wrong with Java, Python, Spark, memory or disk, and how to fix it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _memory() -> Finding:
 def _disk(what: str, folder: Path) -> Finding:
     existing = nearest(folder)
     if not existing.is_dir():
-        return Finding(f"disk for {what}", f"{existing} is no folder", "choose another folder")
+        return Finding(f"disk for {what}", f"{existing} is not a folder", "choose another folder")
     if not os.access(existing, os.W_OK):
         return Finding(f"disk for {what}", f"{existing.name or '/'} cannot be written", "choose another folder")
     free = shutil.disk_usage(existing).free / 2**30
@@ -121,5 +121,5 @@ def run(folder: Path, say: Callable[[str], None]) -> int:
         if each.remedy is not None:
             ill += 1
             say(f"     {each.remedy}")
-    say("all is well" if not ill else f"{ill} to mend")
+    say("all is well" if not ill else f"{ill} to fix")
     return 3 if ill else 0

@@ -1,4 +1,4 @@
-"""Files and folders that commands are given: what is wrong with them is told before the work, not after it."""
+"""Files and folders that commands are given; problems are found before the work begins."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def nearest(path: Path) -> Path:
 
 def _why(error: OSError, folder: Path) -> str:
     above = nearest(folder)
-    return str(error.strerror) if above.is_dir() else f"{above} is no folder"
+    return str(error.strerror) if above.is_dir() else f"{above} is not a folder"

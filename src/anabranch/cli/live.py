@@ -11,7 +11,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from anabranch.report import FilterReport
+from anabranch.cli.tables import rich_table
+from anabranch.filter_report import FilterReport
 
 POLL_SECONDS = 0.25
 LINES = 5
@@ -56,21 +57,16 @@ def watch(
 
 def predicate_table(report: FilterReport) -> Table:
     """The predicates in their present order."""
-    table = Table(header_style="bold", border_style="bright_black")
-    table.add_column("place", justify="right")
-    table.add_column("written", justify="right")
-    table.add_column("predicate")
-    for title in ("seen", "passed", "dropped", "cost per row"):
-        table.add_column(title, justify="right", min_width=10)
+    counts = ("seen", "passed", "dropped", "cost per row")
     written = {p.predicate: place for place, p in enumerate(report.predicates, start=1)}
+    rows = []
     for p in sorted(report.predicates, key=lambda p: p.place):
-        shares = [_share(p.passed, p.seen), _share(p.dropped, p.seen)]
-        cost = "-" if p.cost_us is None else f"{p.cost_us:,.1f} µs"
         place = str(p.place) if p.place == written[p.predicate] else f"[bold]{p.place}[/]"
-        table.add_row(
-            place, str(written[p.predicate]), p.predicate, "-" if p.seen is None else f"{p.seen:,}", *shares, cost
-        )
-    return table
+        seen, cost = "-" if p.seen is None else f"{p.seen:,}", "-" if p.cost_us is None else f"{p.cost_us:,.1f} µs"
+        shares = (_share(p.passed, p.seen), _share(p.dropped, p.seen))
+        rows.append((place, str(written[p.predicate]), p.predicate, seen, *shares, cost))
+    titles, widths = ("place", "written", "predicate", *counts), dict.fromkeys(counts, 10)
+    return rich_table(titles, rows, left=("predicate",), widths=widths)
 
 
 def _follow_live(
@@ -102,12 +98,12 @@ def _follow_lines(
     line: Callable[[], str],
 ) -> None:
     console.print(title)
-    told = 0
+    printed = 0
     while not running.done():
         wait([running], timeout=POLL_SECONDS)
         done = share()
-        if done * LINES >= told + 1:
-            told = int(done * LINES)
+        if done * LINES >= printed + 1:
+            printed = int(done * LINES)
             console.print(f"  {done:4.0%}  {line()}".rstrip())
 
 

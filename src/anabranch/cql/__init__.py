@@ -7,6 +7,6 @@ from anabranch.cql.catalog import Catalog, FunctionInfo
 from anabranch.cql.dialect import CQL, parse_query
 from anabranch.cql.problems import CQLError
 from anabranch.cql.rendering import mermaid, render
-from anabranch.cql.windows import WindowSpec
+from anabranch.logical_plan import WindowSpec
 
 __all__ = ["CQL", "CQLError", "Catalog", "FunctionInfo", "WindowSpec", "bind", "mermaid", "parse_query", "render"]

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from anabranch.cql.context import Context
 from anabranch.cql.expressions import column, read, scalar
-from anabranch.cql.functions import AGGREGATES, is_aggregate
+from anabranch.cql.functions import is_aggregate
 from anabranch.cql.problems import span
-from anabranch.model.continuous import Aggregate, Aggregation, Plan, Project, Scalar
+from anabranch.cql.scopes import Context
+from anabranch.logical_plan import Aggregate, Aggregation, Plan, Project, Scalar
+from anabranch.operators.aggregate_functions import SQL_NAMES, SqlName
 
 
 @dataclass
@@ -93,28 +94,27 @@ class Grouping:
     def _read(self, call: exp.Expr) -> tuple[str, exp.Expr | None, bool, float | None]:
         """Function, argument, whether distinct, and parameter of a call."""
         inner = call.this if isinstance(call, exp.Filter) else call
-        function = AGGREGATES.get(inner.name)
-        if function is None:
+        called = SQL_NAMES.get(inner.name)
+        if called is None:
             what = f"the aggregate {inner.name!r} is not supported"
-            raise self.context.error(what, call, f"there are {', '.join(AGGREGATES)}")
-        argument, distinct = self._argument(inner, function)
-        if inner.name == "count_if":
+            raise self.context.error(what, call, f"there are {', '.join(SQL_NAMES)}")
+        argument, distinct = self._argument(inner, called)
+        if called.condition:
             argument = _only_if(exp.Literal.number(1), exp.Literal.number(1) if argument is None else argument)
         if isinstance(call, exp.Filter):
             argument = _only_if(argument or exp.Literal.number(1), call.expression.this)
         nested = argument is not None and any(is_aggregate(each) for each in argument.walk())
         if nested:
             raise self.context.error("an aggregate inside an aggregate", call, "compute the inner one in a subquery")
-        return function, argument, distinct, self._fraction(inner) if function == "quantile" else None
+        return called.function.name, argument, distinct, self._fraction(inner) if called.function.fraction else None
 
-    def _argument(self, inner: exp.Expr, function: str) -> tuple[exp.Expr | None, bool]:
+    def _argument(self, inner: exp.Expr, called: SqlName) -> tuple[exp.Expr | None, bool]:
         """What is aggregated, None for rows as such, and whether each value counts once."""
         arguments = inner.expressions
-        distinct = inner.name == "approx_count_distinct"
+        distinct = called.distinct
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
-        most = 3 if function == "quantile" else 2 if inner.name == "approx_count_distinct" else 1
-        if not 1 <= len(arguments) <= most:
+        if not 1 <= len(arguments) <= called.most_arguments:
             hint = "combine columns, as in concat(a, b)"
             raise self.context.error(f"{inner.name} takes one argument here", inner, hint)
         argument = arguments[0].unnest()

@@ -34,26 +34,15 @@ from functools import cache
 
 from sqlglot import exp
 
-from anabranch.cql.bound import BoundQuery
+from anabranch.cql.bound_query import BoundQuery
 from anabranch.cql.catalog import Catalog
-from anabranch.cql.context import Context, Names
 from anabranch.cql.dialect import parse_query, written
 from anabranch.cql.grammar import check
-from anabranch.cql.growth import grows
-from anabranch.cql.pruning import pruned
-from anabranch.cql.relations import Relation
-from anabranch.cql.scopes import Scope
+from anabranch.cql.plan_columns import pruned
+from anabranch.cql.plan_properties import grows
+from anabranch.cql.scopes import Context, Names, Relation, Scope
 from anabranch.cql.selects import bind_select
-from anabranch.model.continuous import (
-    OP,
-    TS,
-    Plan,
-    Query,
-    SetKind,
-    SetOperation,
-    ToStream,
-    scans,
-)
+from anabranch.logical_plan import OP, TS, Plan, Query, SetKind, SetOperation, ToStream, scans
 
 KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
@@ -73,7 +62,7 @@ def bind(query: str | exp.Query, catalog: Catalog, name: str) -> Query:
     Raises
     ------
     CQLError
-        If a name is unknown or ambiguous, or the query asks for what cannot be; it shows the place.
+        If a name is unknown or ambiguous, or the query is invalid; it shows the place.
     """
     tree = parse_query(query) if isinstance(query, str) else query
     if catalog.builtins is not None:
@@ -119,7 +108,7 @@ def _bind(node: exp.Expr, context: Context, outer: Scope | None) -> Relation:
     if kind is None:
         return relation
     if isinstance(relation.plan, ToStream):
-        raise context.error(f"{kind.title()} of what is a stream already", node, "write one of the two")
+        raise context.error(f"{kind.title()} of a query that is a stream already", node, "write one of the two")
     return Relation(ToStream(relation.plan, kind), relation.output, relation.correlated)
 
 

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from anabranch.cql.declarations import Kind
+from anabranch.cql.statements import Kind
 from anabranch.errors import QueryError, suggest
-from anabranch.model.continuous import Query
+from anabranch.logical_plan import Query
 
 PLURALS: Mapping[Kind, str] = {"query": "queries", "stream": "streams", "relation": "relations", "view": "views"}
 T = TypeVar("T")

@@ -18,8 +18,9 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from anabranch.cql.problems import CQLError, from_parser, from_tokenizer
+from anabranch.cql.problems import CQLError, from_parser, from_tokenizer, problem
 from anabranch.cql.statement_parser import StatementParser
+from anabranch.cql.statements import SelectStatement, Statement
 
 
 class CQL(Spark):
@@ -54,6 +55,29 @@ def parse_nodes(text: str) -> list[exp.Expr]:
     for node in found:
         node.meta["source"] = text
     return found
+
+
+def parse(text: str) -> list[Statement]:
+    """The statements of a script, separated by semicolons.
+
+    >>> [type(each).__name__ for each in parse("Show Streams; Select k From s1 -- all of it")]
+    ['Show', 'SelectStatement']
+
+    Raises
+    ------
+    CQLError
+        If some text is not a statement; it shows the place.
+    """
+    return [_statement(node, text) for node in parse_nodes(text)]
+
+
+def _statement(node: exp.Expr, text: str) -> Statement:
+    if "statement" in node.meta:
+        statement: Statement = node.meta["statement"]
+        return statement
+    if not isinstance(node, exp.Query):
+        raise problem("this is not a statement", node, text)
+    return SelectStatement(written(node), node)
 
 
 def written(query: str | exp.Query) -> str:

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from anabranch.cql.bound import Meeting, Written
-from anabranch.cql.context import Context
+from anabranch.cql.bound_query import ARITHMETIC, Meeting, Written, meetings
 from anabranch.cql.functions import check_function, is_aggregate
-from anabranch.cql.meetings import ARITHMETIC, meetings
-from anabranch.cql.scopes import Scope
-from anabranch.model.continuous import Plan, Project, Scalar
+from anabranch.cql.scopes import Context, Scope
+from anabranch.logical_plan import Plan, Project, Scalar
 
 QUERIES = "In and Exists stand in Where or On, connected by And; a value is an aggregate of a query of its own"
 
@@ -46,7 +44,7 @@ def bind_expression(node: exp.Expr, scope: Scope, *, aggregates: bool = False, o
     bound = node.copy()
     for column in list(bound.find_all(exp.Column, bfs=False)):
         if isinstance(column.this, exp.Star):
-            raise scope.context.error("* stands for columns only as an item of Select", node)
+            raise scope.context.error("* is allowed only as an item of Select", node)
         replacement = scope.resolve(column)
         if column is bound:
             bound = replacement
@@ -121,6 +119,6 @@ def _check(node: exp.Expr, context: Context, aggregates: bool) -> None:
             raise context.error(f"{what} is not supported here", each, QUERIES)
         check_function(each, context)
         if isinstance(each, exp.Filter) and not is_aggregate(each.this):
-            raise context.error("Filter stands behind an aggregate", each, "use Case When ... Then ... End")
+            raise context.error("Filter must follow an aggregate", each, "use Case When ... Then ... End")
         if is_aggregate(each) and not aggregates:
-            raise context.error("an aggregate cannot stand here", each, "use Having for conditions on aggregates")
+            raise context.error("an aggregate is not allowed here", each, "use Having for conditions on aggregates")

@@ -7,31 +7,12 @@ from difflib import get_close_matches
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
-from anabranch.cql.context import Context
+from anabranch.cql.scopes import Context
 from anabranch.errors import suggest
+from anabranch.operators.aggregate_functions import SQL_NAMES
 
 CLOSE = 0.7
 MOST_SUGGESTED = 3
-AGGREGATES: dict[str, str] = {
-    "count": "count",
-    "count_if": "count",
-    "approx_count_distinct": "count",
-    "sum": "sum",
-    "avg": "avg",
-    "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "std": "stddev_samp",
-    "stddev": "stddev_samp",
-    "stddev_samp": "stddev_samp",
-    "stddev_pop": "stddev_pop",
-    "variance": "var_samp",
-    "var_samp": "var_samp",
-    "var_pop": "var_pop",
-    "approx_percentile": "quantile",
-    "percentile_approx": "quantile",
-}
-"""Aggregates by name, and what they are in a plan."""
 OTHER_AGGREGATES = set(
     """any any_value approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg bit_and bit_or bit_xor
     bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set collect_union corr
@@ -70,16 +51,16 @@ REFUSED = (
         "an answer depends on the timestamps of the rows alone; read the time from a column",
     ),
 )
-"""Names of Spark's functions that are no scalars of a row, what is wrong with them, and what to do instead."""
+"""Spark's functions that are not scalar functions of a row: names, what is wrong with them, what to do instead."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate function."""
-    return isinstance(node, exp.Anonymous) and (node.name in AGGREGATES or node.name in OTHER_AGGREGATES)
+    return isinstance(node, exp.Anonymous) and (node.name in SQL_NAMES or node.name in OTHER_AGGREGATES)
 
 
 def check_function(node: exp.Expr, context: Context) -> None:
-    """Refuse functions that nobody knows, and those whose value is not given by their arguments."""
+    """Refuse unknown functions, and those whose value does not depend on their arguments alone."""
     if not isinstance(node, exp.Anonymous):
         return
     name = node.name.lower()
@@ -105,7 +86,7 @@ def check_function(node: exp.Expr, context: Context) -> None:
 def _check_known(node: exp.Expr, name: str, context: Context) -> None:
     """Refuse a name that is none of the user's functions, nor of Spark's as far as these are known."""
     catalog = context.catalog
-    if catalog.builtins is None or name in AGGREGATES:
+    if catalog.builtins is None or name in SQL_NAMES:
         return
     known = [each.lower() for each in catalog.builtins()]
     if name not in known:

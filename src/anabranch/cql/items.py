@@ -34,7 +34,7 @@ class Item:
     alias
         The name that the user gave it, if any.
     qualifier
-        The source that tells it from a column of the same name.
+        The source, to distinguish it from a column of the same name.
     """
 
     name: str
@@ -79,7 +79,7 @@ def _all_columns(node: exp.Expr, scope: Scope) -> Iterator[Item]:
     alias = node.table if isinstance(node, exp.Column) else ""
     if alias and scope.source(alias) is None:
         hint = suggest(alias, [each.alias for each in scope.sources if not each.hidden], "names in From")
-        raise scope.context.error(f"{alias!r} does not stand in From", node, hint)
+        raise scope.context.error(f"{alias!r} is not in From", node, hint)
     seen: set[str] = set()
     for source in scope.sources:
         if source.hidden or (alias and source.alias.lower() != alias.lower()):

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from anabranch.cql.expressions import computed, scalar
 from anabranch.cql.scopes import Scope
-from anabranch.model.continuous import Filter, Join, Plan
+from anabranch.logical_plan import Filter, Join, Plan
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _one_per_input(terms: Sequence[Term], filters: list[list[exp.Expr]]) -> list
 def _computed_keys(
     plans: list[Plan], keys: Sequence[Sequence[Term]], scope: Scope
 ) -> tuple[tuple[tuple[int, str], ...], ...]:
-    """Columns of the keys; where a side is no plain column it is computed below the join."""
+    """Columns of the keys; a side that is not a plain column is computed below the join."""
     names: dict[tuple[int, str], str] = {}
     for number in range(len(plans)):
         terms = list({each.sql: each for terms in keys for each in terms if each.number == number}.values())

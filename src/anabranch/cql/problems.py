@@ -21,7 +21,7 @@ from anabranch.errors import QueryError
 
 KEYWORDS = (
     "Select Distinct From Where Group By Having Union All Except Intersect Join On Using As And Or Not In Exists "
-    "Istream Dstream Rstream Create Stream Relation Query View Timestamp Skew Sequence Idle Keep Into With Drop "
+    "Istream Dstream Rstream Create Stream Relation Query View Timestamp Skew Sequence Idle Retain Into With Drop "
     "Pause Resume Show Explain Queries Streams Relations Views"
 ).split()
 CLOSE = 0.7
@@ -29,7 +29,7 @@ MISSING = "the statement ends too early"
 
 
 class CQLError(QueryError):
-    """A text that is no query, or a query that cannot be; knows its `line` and `column`, counted from 1."""
+    """A text that is not a query, or an invalid query; knows its `line` and `column`, counted from 1."""
 
     line: int | None = None
     column: int | None = None
@@ -89,7 +89,7 @@ def from_tokenizer(error: TokenError, source: str) -> CQLError:
 
 
 def from_parser(error: ParseError, source: str) -> CQLError:
-    """An error for text that is no statement; a word that is nearly a keyword is pointed at."""
+    """An error for text that is not a statement; a word that is nearly a keyword is pointed at."""
     if not isinstance(error, PlacedParseError):
         return CQLError(str(error).split("\n", 1)[0])
     token, before = error.token, error.before

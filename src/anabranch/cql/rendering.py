@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from anabranch.cql.windows import UNITS
-from anabranch.model.continuous import (
+from anabranch.logical_plan import (
     Aggregate,
     Aggregation,
     Distinct,
@@ -52,7 +51,7 @@ def describe(plan: Plan) -> str:
             columns = ", ".join(f"{name} as {unique}" for name, unique in plan.renamed)
             return f"{plan.kind} {plan.name} ({columns})"
         case Window():
-            return f"window {_window(plan)}"
+            return f"window {plan.describe()}"
         case Filter():
             return "filter " + " and ".join(each.sql for each in plan.conditions)
         case Project():
@@ -91,28 +90,6 @@ def _escaped(text: str) -> str:
     """Text for a quoted Mermaid label, in which markup must not be read as such."""
     text = text.replace("&", "&amp;").replace('"', "#quot;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("`", "#96;")
-
-
-def _window(window: Window) -> str:
-    parts = [f"partition by {', '.join(window.partition)}"] if window.partition else []
-    if window.rows is not None:
-        parts.append(f"rows {window.rows}")
-    if window.span is not None:
-        parts.append("now" if window.span == 0 else f"range {_time(window.span)}")
-    if window.rows is None and window.span is None:
-        parts.append("unbounded")
-    if window.slide is not None:
-        parts.append(f"slide {_time(window.slide)}")
-    if window.slide_rows is not None:
-        parts.append(f"slide {window.slide_rows} rows")
-    return " ".join(parts)
-
-
-def _time(duration: int) -> str:
-    """A duration in the largest unit that it is a whole number of."""
-    unit = max((each for each in UNITS if duration % UNITS[each] == 0), key=lambda each: UNITS[each])
-    number = duration // UNITS[unit]
-    return f"{number} {unit}{'' if number == 1 else 's'}"
 
 
 def _item(name: str, expression: Scalar) -> str:

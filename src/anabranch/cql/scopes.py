@@ -1,22 +1,133 @@
-"""The names that a query's expressions can use: columns of its From list, each under a unique name once it is used."""
+"""The names that can be used while a query is bound: in the whole query (`Context`), and in one Select (`Scope`).
+
+Every column gets a unique name once it is used. What comes out of binding a part of a query is a `Relation`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TypeAlias
 
 from sqlglot import exp
 
-from anabranch.cql.context import Context
-from anabranch.cql.problems import span
+from anabranch.cql.bound_query import Place, Written
+from anabranch.cql.catalog import Catalog
+from anabranch.cql.problems import CQLError, problem, span
 from anabranch.errors import suggest
-from anabranch.model.continuous import Plan
+from anabranch.logical_plan import Plan
 from anabranch.model.names import quoted
+from anabranch.planning.types import Role
 
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
 VALUES = "join a query that computes the value for all rows, with Group By"
 TEXTS = "double quotes enclose a name; a text has single ones, as in '{}'"
+
+
+class Names:
+    """Makes names unique by a number that counts up through a query.
+
+    >>> names = Names()
+    >>> names.fresh("k"), names.fresh("k")
+    ('k_1', 'k_2')
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing else in the query has."""
+        return f"{base}_{next(self._numbers)}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A query under a name, and the context in which it was written."""
+
+    query: exp.Query
+    context: Context
+    columns: tuple[str, ...] = ()  # as in With x(a, b) As ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """The surroundings of a query that is being bound.
+
+    Parameters
+    ----------
+    catalog
+        What can be named.
+    names
+        Shared by all parts of one query.
+    source
+        The text that positions in the syntax tree refer to.
+    common
+        Queries of With clauses, by lower-case name.
+    expanding
+        Views that are being expanded, to notice one that reads itself.
+    places
+        Where columns stand whose types may be wrong, by role and unique name; shared by all parts of one query.
+    expressions
+        What is known of expressions, by their text in the plan; shared by all parts of one query.
+    """
+
+    catalog: Catalog
+    names: Names
+    source: str
+    common: Mapping[str, Named] = field(default_factory=dict)
+    expanding: tuple[str, ...] = ()
+    places: dict[tuple[Role, str], Place] = field(default_factory=dict)
+    expressions: dict[str, Written] = field(default_factory=dict)
+
+    def note(self, role: Role, name: str, node: exp.Expr) -> None:
+        """Remember the place of a column in some role, as far as the node has one."""
+        place = self.place(node)
+        if place is not None:
+            self.places[role, name] = place
+
+    def place(self, node: exp.Expr) -> Place | None:
+        """Where a node stands, as far as it is known."""
+        start, end = span(node)
+        return None if start is None or end is None else Place(self.source, start, end)
+
+    def error(self, what: str, node: exp.Expr | None, hint: str | None = None) -> CQLError:
+        """An error that shows a node's place."""
+        return problem(what, node, self.source, hint)
+
+    def within(self, query: exp.Query) -> Context:
+        """The context inside a query: what its With clause names can be read, later ones may read earlier ones."""
+        clause = query.args.get("with_")
+        if clause is None:
+            return self
+        inner = self
+        for each in clause.expressions:
+            named = Named(each.this, inner, tuple(column.name for column in each.args["alias"].columns))
+            inner = replace(inner, common={**inner.common, each.alias.lower(): named})
+        return inner
+
+    def in_view(self, name: str, source: str) -> Context:
+        """The context of a view's own text."""
+        return replace(self, source=source, common={}, expanding=(*self.expanding, name.lower()))
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A plan with the names that its columns have for the user.
+
+    Parameters
+    ----------
+    plan
+        Its first columns are the output; columns that correlate it with an outer query follow.
+    output
+        Names of the output.
+    correlated
+        Expressions of the outer query, and the column of the plan that must be equal to each.
+    """
+
+    plan: Plan
+    output: tuple[str, ...]
+    correlated: tuple[tuple[exp.Expr, str], ...] = ()
 
 
 @dataclass
@@ -69,7 +180,7 @@ class Scope:
         """Take up one more source; its alias must be new."""
         if any(each.alias.lower() == source.alias.lower() for each in self.sources):
             hint = f"give it another name, as in {source.alias} As {source.alias}2"
-            raise self.context.error(f"{source.alias!r} stands in From twice", node, hint)
+            raise self.context.error(f"{source.alias!r} is in From twice", node, hint)
         self.sources.append(source)
         return len(self.sources) - 1
 
@@ -124,7 +235,7 @@ class Scope:
         return any(each.name not in self.owners for each in bound.find_all(exp.Column))
 
     def _with_dots(self, parts: Sequence[str]) -> str | None:
-        """The hint for whoever writes a column with dots in its name without quotes."""
+        """The hint for a column with dots in its name and without quotes."""
         known = {name.lower(): name for each in self.sources for name in each.names}
         name = known.get(".".join(parts).lower())
         return None if name is None else f"a name with dots stands in backticks: {quoted(name)}"
@@ -162,7 +273,7 @@ class Scope:
             return self.context.error(f"unknown column {parts[1]!r} of {source.alias!r}", column, hint)
         if len(parts) > 1:
             hint = self._with_dots(parts) or suggest(parts[0], [each.alias for each in shown], "names in From")
-            return self.context.error(f"{parts[0]!r} does not stand in From", column, hint)
+            return self.context.error(f"{parts[0]!r} is not in From", column, hint)
         columns = list(dict.fromkeys(name for each in shown for name in each.names))
         start, _ = span(column)
         quoted = start is not None and self.context.source[start] == '"'

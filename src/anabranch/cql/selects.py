@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from anabranch.cql.aggregates import Grouping
-from anabranch.cql.context import Context
 from anabranch.cql.expressions import bind_expression, computed, conjuncts, read, scalar
 from anabranch.cql.functions import is_aggregate
 from anabranch.cql.items import Item, expand_items, output_names
 from anabranch.cql.joins import filtered, joined
-from anabranch.cql.membership import BindInner, bind_membership, is_membership, with_membership
-from anabranch.cql.relations import Relation
-from anabranch.cql.scopes import Scope
+from anabranch.cql.scopes import Context, Relation, Scope
 from anabranch.cql.sources import bind_from
+from anabranch.cql.subqueries import BindInner, bind_membership, is_membership, lift_values, with_membership
 from anabranch.cql.time_windows import expand_windows
-from anabranch.cql.values import lift_values
-from anabranch.model.continuous import Distinct, Plan, Project, Scalar
+from anabranch.logical_plan import Distinct, Plan, Project, Scalar
 
 
 def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_inner: BindInner) -> Relation:
@@ -97,7 +94,7 @@ def _key(node: exp.Expr, items: Sequence[Item], scope: Scope) -> exp.Expr:
     """An expression of Group By: a place in the list of items, the alias of one, or an expression."""
     if isinstance(node, exp.Literal) and not node.is_string:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
-            raise scope.context.error(f"Group By {node.name} is no place in the list of Select", node)
+            raise scope.context.error(f"Group By {node.name} is not a position in the list of Select", node)
         return items[int(node.name) - 1].node
     return _by_alias(node, items, scope) or node
 

@@ -8,18 +8,15 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from anabranch.cql.context import Context
 from anabranch.cql.dialect import parse_query
 from anabranch.cql.expressions import conjuncts
 from anabranch.cql.grammar import check
-from anabranch.cql.growth import grows
+from anabranch.cql.plan_columns import renamed
+from anabranch.cql.plan_properties import grows
 from anabranch.cql.problems import CQLError
-from anabranch.cql.relations import Relation
-from anabranch.cql.renaming import renamed
-from anabranch.cql.scopes import Renamed, Scope, Source
-from anabranch.cql.windows import WindowSpec
+from anabranch.cql.scopes import Context, Relation, Renamed, Scope, Source
 from anabranch.errors import suggest
-from anabranch.model.continuous import Plan, Scan, ToStream, Window, scans
+from anabranch.logical_plan import Plan, Scan, ToStream, Window, WindowSpec, scans
 
 BindQuery: TypeAlias = Callable[[exp.Expr, Context], Relation]
 
@@ -56,7 +53,7 @@ def _conditions(join: exp.Join, number: int, scope: Scope) -> list[exp.Expr]:
         holders = scope.holders(name)
         if number not in holders or len(holders) < 2:
             where = scope.sources[number].alias if number not in holders else "what is joined before"
-            raise scope.context.error(f"Using names {name!r}, which is no column of {where}", identifier)
+            raise scope.context.error(f"Using names {name!r}, which is not a column of {where}", identifier)
         if len(holders) > 2 and name.lower() not in scope.merged:
             raise scope.context.error(f"column {name!r} of Using is ambiguous", identifier, "use On")
         scope.merged.add(name.lower())
@@ -124,7 +121,7 @@ def _stream(name: str, columns: tuple[str, ...], node: exp.Expr, context: Contex
     unique = {each.lower(): context.names.fresh(each) for each in _partition(spec, columns, node, context)}
 
     def build(used: Renamed) -> Plan:
-        return _windowed(Scan(name, "stream", used), spec, tuple(unique[each.lower()] for each in spec.partition))
+        return Window.of(Scan(name, "stream", used), spec, tuple(unique[each.lower()] for each in spec.partition))
 
     return Source(node.name, columns, build, dict(unique))
 
@@ -141,7 +138,7 @@ def _planned(relation: Relation, node: exp.Expr, context: Context, alias: str = 
     if isinstance(plan, ToStream):
         spec: WindowSpec = node.meta.get("window", WindowSpec())
         keys = _partition(spec, relation.output, node, context)
-        plan = _windowed(plan, spec, tuple(unique[each.lower()] for each in keys))
+        plan = Window.of(plan, spec, tuple(unique[each.lower()] for each in keys))
     else:
         _refuse_window(node, context)
     return Source(alias or context.names.fresh("subquery"), relation.output, lambda _: plan, unique)
@@ -157,10 +154,6 @@ def _partition(spec: WindowSpec, columns: tuple[str, ...], node: exp.Expr, conte
             )
         found.append(match)
     return found
-
-
-def _windowed(stream: Plan, spec: WindowSpec, partition: tuple[str, ...]) -> Window:
-    return Window(stream, spec.span, spec.rows, partition, spec.slide, spec.slide_rows)
 
 
 def _refuse_window(node: exp.Expr, context: Context) -> None:

@@ -11,9 +11,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from anabranch.cql.declarations import (
-    DESCRIBES_ITSELF,
-    REPLAY,
+from anabranch.cql.statements import (
     Columns,
     CreateQuery,
     CreateRelation,
@@ -30,9 +28,10 @@ from anabranch.cql.declarations import (
     Statement,
 )
 from anabranch.cql.window_parser import WindowParser
+from anabranch.formats import DESCRIBES_ITSELF, REPLAY
 
 KINDS = ("STREAM", "RELATION", "QUERY", "VIEW")
-LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS")
+LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING")
 STATEMENTS = "the statements are Select, Create, Drop, Pause, Resume, Show and Explain"
 
 
@@ -60,7 +59,7 @@ class StatementParser(WindowParser):
         if node is None or isinstance(node, exp.Semicolon) or self._index < self._tokens_size:
             return node
         if not isinstance(node, exp.Query):
-            self.fail(f"{self._tokens[0].text!r} begins no statement", self._tokens[0], STATEMENTS)
+            self.fail(f"{self._tokens[0].text!r} does not begin a statement", self._tokens[0], STATEMENTS)
         node.meta["text_at"] = (self._tokens[0].start, self._prev.end)
         return node
 
@@ -87,7 +86,7 @@ class StatementParser(WindowParser):
             "SEQUENCE": ("sequence", lambda: self._name("Sequence")),
             "SKEW": ("skew_us", lambda: self.parse_duration("Skew")),
             "IDLE": ("idle_us", lambda: self.parse_duration("Idle")),
-            "KEEP": ("keep_us", lambda: self.parse_duration("Keep")),
+            "RETAIN": ("retain_us", lambda: self.parse_duration("Retain")),
         }
         while self._match_texts(parsers):
             word = self._prev
@@ -95,6 +94,8 @@ class StatementParser(WindowParser):
             if key in clauses:
                 self.fail(f"{word.text} is given twice", word)
             clauses[key] = parse()
+        if self._match_texts(("KEEP",)):
+            self.fail("a stream has no Keep", self._prev, "how long rows stay is Retain now, as in Retain 1 Hour")
         if "timestamp" not in clauses:
             self.fail(f"stream {name!r} has no timestamp", hint="add Timestamp and the name of its column of times")
         return CreateStream(name, columns, kind, options, **clauses)
@@ -184,7 +185,7 @@ class StatementParser(WindowParser):
 
     def _parse_cql_show(self) -> Show:
         if not self._match_texts(LISTS):
-            self.fail_here("cannot show", "Show Queries, Streams, Relations or Views")
+            self.fail_here("cannot show", "Show Queries, Streams, Relations, Views or Sharing")
         kind: Any = self._prev.text.lower()
         return Show(kind)
 

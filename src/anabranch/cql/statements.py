@@ -1,63 +1,126 @@
-"""A script as a list of statements.
-
->>> [type(each).__name__ for each in parse("Show Streams; Select k From s1 -- all of it")]
-['Show', 'SelectStatement']
-"""
+"""The statements of a script, as plain values."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
 from sqlglot import exp
 
-from anabranch.cql.declarations import (
-    CreateQuery,
-    CreateRelation,
-    CreateStream,
-    CreateView,
-    DropStatement,
-    Explain,
-    Pause,
-    Resume,
-    SelectStatement,
-    Show,
-    Sink,
-    Statement,
-)
-from anabranch.cql.dialect import parse_nodes, written
-from anabranch.cql.problems import CQLError, span
-
-__all__ = [
-    "CreateQuery",
-    "CreateRelation",
-    "CreateStream",
-    "CreateView",
-    "DropStatement",
-    "Explain",
-    "Pause",
-    "Resume",
-    "SelectStatement",
-    "Show",
-    "Sink",
-    "Statement",
-    "parse",
-]
+Options: TypeAlias = tuple[tuple[str, str], ...]
+Columns: TypeAlias = tuple[tuple[str, str], ...]  # name, type in Spark's SQL
+Kind: TypeAlias = Literal["stream", "relation", "query", "view"]
 
 
-def parse(text: str) -> list[Statement]:
-    """The statements of a script, separated by semicolons.
+@dataclass(frozen=True)
+class CreateStream:
+    """`Create Stream s (k Long, ts Timestamp) From 'csv' With (path = '...') Timestamp ts Skew 5 Seconds`.
 
-    Raises
-    ------
-    CQLError
-        If some text is no statement; it shows the place.
+    `skew_us`, `idle_us` and `retain_us` are microseconds; a stream without columns describes itself.
     """
-    return [_statement(node, text) for node in parse_nodes(text)]
+
+    name: str
+    columns: Columns
+    format: str
+    options: Options
+    timestamp: str
+    skew_us: int = 0
+    sequence: str | None = None
+    idle_us: int | None = None
+    retain_us: int | None = None
 
 
-def _statement(node: exp.Expr, text: str) -> Statement:
-    if "statement" in node.meta:
-        statement: Statement = node.meta["statement"]
-        return statement
-    if not isinstance(node, exp.Query):
-        start, end = span(node)
-        raise CQLError("this is no statement", source=text, start=start, end=end)
-    return SelectStatement(written(node), node)
+@dataclass(frozen=True)
+class CreateRelation:
+    """`Create Relation r (k Long, label String) From 'csv' With (path = '...')`."""
+
+    name: str
+    columns: Columns
+    format: str
+    options: Options
+
+
+@dataclass(frozen=True)
+class Sink:
+    """`Into 'parquet' With (path = '...')`."""
+
+    format: str
+    options: Options
+
+
+@dataclass(frozen=True)
+class CreateQuery:
+    """`Create Query busy [From History] [Into 'parquet' With (...)] As Select ...`."""
+
+    name: str
+    text: str
+    ast: exp.Query = field(compare=False, repr=False)
+    from_history: bool = False
+    sink: Sink | None = None
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """`Create View v As Select ...`."""
+
+    name: str
+    text: str
+    ast: exp.Query = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class DropStatement:
+    """`Drop Stream | Relation | Query | View name`."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True)
+class Pause:
+    """`Pause name`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Resume:
+    """`Resume name`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Show:
+    """`Show Queries | Streams | Relations | Views | Sharing`; `kind` is the lower-case word."""
+
+    kind: Literal["queries", "streams", "relations", "views", "sharing"]
+
+
+@dataclass(frozen=True)
+class SelectStatement:
+    """A query without a name."""
+
+    text: str
+    ast: exp.Query = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Explain:
+    """`Explain name` or `Explain Select ...`."""
+
+    target: str | SelectStatement
+
+
+Statement: TypeAlias = (
+    CreateStream
+    | CreateRelation
+    | CreateQuery
+    | CreateView
+    | DropStatement
+    | Pause
+    | Resume
+    | Show
+    | Explain
+    | SelectStatement
+)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from anabranch.cql.scopes import Scope
-from anabranch.cql.windows import UNITS, microseconds
+from anabranch.model.time_units import UNITS, in_words, microseconds
 
 NAME = "window"
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
@@ -63,7 +63,9 @@ def _span_of(call: exp.Expr, scope: Scope) -> exp.Expr:
     length, *more = [_micros(each, call, scope) for each in lengths]
     slide, offset = [*more, length, 0][:2] if len(more) < 2 else more
     if slide != length:
-        hint = f"use a window on the stream, as in s1 [Range {_words(length)} Slide {_words(slide)}]"
+        hint = (
+            f"use a window on the stream, as in s1 [Range {in_words(length).title()} Slide {in_words(slide).title()}]"
+        )
         raise scope.context.error("window() with a slide puts a row into several windows", call, hint)
     if not length:
         raise scope.context.error("window() needs a length above zero", call, "as in window(ts, '5 seconds')")
@@ -95,8 +97,3 @@ def _micros(node: exp.Expr, call: exp.Expr, scope: Scope) -> int:
         hint = f"as in window(ts, '5 seconds'); the units are {', '.join(UNITS)}"
         raise scope.context.error("window() needs lengths of time as texts", call, hint)
     return sum(part for part in parts if part is not None)
-
-
-def _words(length: int) -> str:
-    unit = max((each for each in UNITS if length % UNITS[each] == 0), key=lambda each: UNITS[each])
-    return f"{length // UNITS[unit]} {unit.title()}s"

@@ -15,7 +15,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from anabranch.cql.function_parser import FunctionParser
 from anabranch.cql.problems import MISSING, PlacedParseError, at_token
-from anabranch.cql.windows import MOST, UNITS, WindowSpec, microseconds, unit_of, varies
+from anabranch.logical_plan import WindowSpec
+from anabranch.model.time_units import MOST, UNITS, microseconds, unit_of, varies
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 WINDOWS = "the windows are [Rows N], [Range T], [Now], [Partition By a, b Rows N], each but [Now] also with Slide"
@@ -166,7 +167,7 @@ class WindowParser(FunctionParser):
         self._advance()
         duration = microseconds(number, unit.text)
         if duration is None:
-            self.fail(f"{keyword} is no whole number of microseconds", start, example)
+            self.fail(f"{keyword} is not a whole number of microseconds", start, example)
         if duration > MOST:
             self.fail(f"{keyword} is longer than 36,000 years", start, ALL_ROWS if keyword == "Range" else example)
         return duration

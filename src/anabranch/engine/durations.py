@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
-from anabranch.cql.windows import UNITS, microseconds
 from anabranch.errors import QueryError, suggest
+from anabranch.model.time_units import UNITS, microseconds
 
 
 def duration(given: str | timedelta, what: str) -> int:
@@ -21,10 +22,24 @@ def duration(given: str | timedelta, what: str) -> int:
         parsed = microseconds(number, unit.strip())
         if parsed is None:
             raise QueryError(
-                f"{what} {given!r} is no duration",
+                f"{what} {given!r} is not a duration",
                 hint=f"write e.g. '5 seconds'. {suggest(unit, list(UNITS), 'units')}",
             )
         found = parsed
     if found < 0:
         raise QueryError(f"{what} {given!r} is negative", hint="a duration counts from zero")
     return found
+
+
+def refuse_renamed(options: Mapping[str, object]) -> None:
+    """Say how long streams and answers stay under its present name.
+
+    >>> refuse_renamed({"keep": "1 day"})
+    Traceback (most recent call last):
+        ...
+    anabranch.errors.QueryError: unknown option 'keep'
+      hint: how long rows stay is retain now, as in retain='1 day'
+    """
+    for name in options:
+        if name.lower() == "keep":
+            raise QueryError(f"unknown option {name!r}", hint="how long rows stay is retain now, as in retain='1 day'")

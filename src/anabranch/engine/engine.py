@@ -5,13 +5,13 @@ Queries come and go between ticks; see `loop.py` for what runs when, and `ticks.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Never
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -19,34 +19,40 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from anabranch import storage
-from anabranch.cells.base import EVER
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine import sysstream
-from anabranch.engine.answering import Answering
-from anabranch.engine.answers import Answers
-from anabranch.engine.failures import of_stream
+from anabranch.engine.batch_writer import BatchWriter, IngestSpec
+from anabranch.engine.durations import refuse_renamed
+from anabranch.engine.failures import of_stream, unwrap
+from anabranch.engine.ingest import RECORDS, Ingest
 from anabranch.engine.inputs import StreamInput, require_different
-from anabranch.engine.intake import RECORDS, Intake
+from anabranch.engine.layout import STATE
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest, QueryState, StreamState
+from anabranch.engine.network import forget_nodes, new_nodes
 from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.registry import Registry
+from anabranch.engine.result_store import ResultStore
 from anabranch.engine.script import execute
-from anabranch.engine.shelving import Shelving, Wanted
-from anabranch.engine.showing import Rates, progress, showing
-from anabranch.engine.ticks import Offer, TickRunner
+from anabranch.engine.showing import KINDS, Rates, listing, progress
+from anabranch.engine.stateless_queries import Offer
+from anabranch.engine.ticks import TickRunner
 from anabranch.engine.warm_up import warm_up
-from anabranch.errors import QueriesFailed, QueryError, suggest
-from anabranch.model.continuous import Query, scans
-from anabranch.spark.attempts import attempt
-from anabranch.spark.expression_types import said
-from anabranch.spark.filter import Filter
-from anabranch.spark.summaries import stream_of
+from anabranch.errors import QueriesFailed, QueryError, in_a_line, suggest
+from anabranch.events import Event, StreamFailed
+from anabranch.filter_report import Events
+from anabranch.logical_plan import Query, scans
+from anabranch.operators.base import EVER
+from anabranch.spark.continuous.expression_types import said
+from anabranch.spark.continuous.summaries import stream_of
+from anabranch.spark.filters.filter import Filter
+from anabranch.spark.quiet_errors import quiet_errors
 
 MOST_PUBLISHED = 10_000
-log = logging.getLogger("anabranch")
+RECENT_EVENTS = 1_000
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -108,14 +114,15 @@ class Engine:
         self._manifest.streams.setdefault(sysstream.NAME, StreamState())
         self._published: list[sysstream.Row] = []
         self._rates = Rates()
-        self._answers = Answers(spark, self._folder)
-        self._answering = Answering(spark, self._folder, self._manifest.cells, self._registry, state_bytes)
-        self._intake = Intake(self._folder, self._manifest, Shelving(self._folder, self._answering.over))
-        self._runner = TickRunner(spark, self._folder, self._registry, self._intake, self._answering)
+        self._events: deque[Event] = deque(maxlen=RECENT_EVENTS)
+        self._results = ResultStore(spark, self._folder)
+        self._runtime = QueryRuntime(spark, self._folder, self._manifest.cells, self._registry, state_bytes)
+        self._ingest = Ingest(self._folder, self._manifest, BatchWriter(self._folder, self._runtime.over))
+        self._runner = TickRunner(spark, self._folder, self._registry, self._ingest, self._runtime)
         self._loop = Loop(
             self._folder / "sources",
             self._registry.streams,
-            self._intake,
+            self._ingest,
             lambda stream: self._runner.waits(self._manifest, stream),
             self._tick,
             self._lost,
@@ -132,8 +139,9 @@ class Engine:
         skew: str | timedelta = "0 seconds",
         sequence: str | None = None,
         idle: str | timedelta | None = None,
-        keep: str | timedelta = "0 seconds",
+        retain: str | timedelta = "0 seconds",
         horizon: str | timedelta | None = "1 day",
+        **renamed: Never,
     ) -> None:
         """Register a stream.
 
@@ -148,14 +156,17 @@ class Engine:
         sequence
             A column that orders rows of the same time; without it the row's values do.
         idle
-            A stream that is silent for so long does not hold others up.
-        keep
-            For how long rows are kept for queries that are registered later and ask for history.
+            A stream that brings no rows for so long does not hold others up.
+        retain
+            For how long rows stay for queries that are registered later and ask for history.
         horizon
             Rows whose time is further ahead of the clock are not believed; None believes all.
         """
+        refuse_renamed(renamed)
+        for unknown in renamed:
+            raise TypeError(f"Engine.stream() got an unexpected keyword argument {unknown!r}")
         self._fresh(name)
-        made = StreamInput.of(name, df, timestamp, skew, sequence, idle, keep, horizon)
+        made = StreamInput.of(name, df, timestamp, skew, sequence, idle, retain, horizon)
         with self._loop.between_ticks():
             self._registry.streams[name] = made
             self._manifest.streams.setdefault(name, StreamState())
@@ -172,7 +183,7 @@ class Engine:
     def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
         """Register a function for use in queries; conditions that call it are ordered while they run."""
         self._fresh(name)
-        self._answering.functions.add(name, function, returns)
+        self._runtime.functions.add(name, function, returns)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
@@ -181,26 +192,27 @@ class Engine:
         bind(text, self.catalog, name)
         self._registry.views[name] = text
 
-    def query(self, text: str | exp.Query, name: str, *, history: bool = False) -> ContinuousQuery:
+    def query(self, text: str | exp.Query, name: str, *, history: bool = False, share: bool = True) -> ContinuousQuery:
         """Register a query.
 
         It sees all rows of streams that have not begun yet. Of a stream that runs already it sees rows from now on, or,
-        with `history`, all that the stream has kept.
+        with `history`, all that the stream has kept. Operators that are equal to those of other queries are one with
+        them, unless `share` is False: that changes what it costs, never what it answers.
         """
         self._fresh(name)
         bound = bind(text, self.catalog, name)
-        handle = ContinuousQuery(self, bound)
+        handle = ContinuousQuery(self, bound, share=share)
         summing = self._may_sum(bound)
         try:
-            with attempt():
-                self._answers.expect(name, self._answering.compile(handle, summing=summing))
+            with quiet_errors():
+                self._results.expect(name, self._runtime.compile(handle, summing=summing))
         except AnalysisException as error:
             raise QueryError(
                 f"query {name!r} is invalid: {said(error, bound)}", hint="check its functions and types"
             ) from None
-        with self._loop.between_ticks(), self._intake.standing_still():
+        with self._loop.between_ticks(), self._ingest.standing_still():
             if summing and not self._may_sum(bound):  # its first rows came meanwhile
-                self._answering.compile(handle, summing=False)
+                self._runtime.compile(handle, summing=False)
             self._restore(handle, history)
             self._registry.queries[name] = handle
             self._want()
@@ -217,9 +229,19 @@ class Engine:
         """
         return execute(self, self._spark, script, bounded=bounded)
 
-    def show(self, kind: str = "queries") -> str:
-        """A table of what is registered: `queries`, `streams`, `relations` or `views`."""
-        return showing(kind, self._registry, self._manifest)
+    def show(self, kind: str = "queries") -> None:
+        """Print a table of what is registered: `queries`, `streams`, `relations`, `views` or `sharing`."""
+        print(self.describe(kind))
+
+    def describe(self, kind: str = "queries") -> str:
+        """The table that `show` prints."""
+        return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
+
+    def _repr_html_(self) -> str:
+        """What is registered, as tables for notebooks."""
+        found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
+        tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
+        return f"<div>{''.join(tables)}</div>"
 
     def progress(self) -> list[dict[str, object]]:
         """For each query its status, rate, rows out, rows in its state, memory of its state, and how far it is behind.
@@ -228,20 +250,27 @@ class Engine:
         """
         return progress(self._registry, self._manifest, self._runner.reports, self._rates)
 
+    def events(self) -> Events:
+        """What happened to streams and queries lately: `StreamFailed` and `QueryFailed`."""
+        return Events(self._events)
+
     def rows_taken(self, stream: str) -> int:
         """Rows of a stream that have been taken so far."""
         return self._manifest.streams[self.catalog.own_name("stream", stream)].rows
 
     def held_bytes(self) -> int:
-        """What all queries hold together: rows on the shelf, once per stream, and the state of operators."""
-        shelf = sum(storage.size(self._folder / file.path) for s in self._manifest.streams.values() for file in s.files)
-        return shelf + sum(report.held_bytes for report in self._runner.reports.values())
+        """What all queries hold together: rows in the buffer, once per stream, and the state of operators."""
+        files = [file for state in self._manifest.streams.values() for file in state.files]
+        buffered = sum(storage.size(self._folder / file.path) for file in files)
+        return buffered + sum(report.held_bytes for report in self._runner.reports.values())
 
     def drop(self, name: str) -> None:
         """Remove a stream, relation, view or query; what others read stays until they are dropped."""
         name = folded(name, [*self.catalog.names(), *self._manifest.queries])
         if name == sysstream.NAME:
-            raise QueryError(f"{name!r} is always there", hint="leave it: it costs nothing while nobody reads it")
+            raise QueryError(
+                f"{name!r} is built in and cannot be dropped", hint="it costs nothing while no query reads it"
+            )
         readers = [
             each.name
             for each in self._registry.queries.values()
@@ -256,20 +285,26 @@ class Engine:
             if query is not None or name in self._manifest.queries:
                 self._registry.queries.pop(name, None)
                 self._manifest.queries.pop(name, None)
-                self._answering.forget(name)
+                before = self._manifest.segments()
+                forget_nodes(self._manifest)
+                self._runtime.forget(name)
                 self._want()
-                self._clear(name, "answers", "state", "delivered")  # summaries for it alone go with the next tick
+                self._clear(name, "answers", "delivered", "queries")  # summaries for it alone go with the next tick
+                for path in before - self._manifest.segments():
+                    self._results.clear(path, STATE)
             elif name in self._registry.streams:
                 del self._registry.streams[name]
-                shelves = [shelf for shelf in self._manifest.streams if stream_of(shelf) == name]
-                for shelf in shelves:
-                    del self._manifest.streams[shelf]
-                self._intake.forget(name)
+                self._runtime.forget_source(name)
+                buffers = [buffer for buffer in self._manifest.streams if stream_of(buffer) == name]
+                for buffer in buffers:
+                    del self._manifest.streams[buffer]
+                self._ingest.forget(name)
                 self._clear(name, "sources", "late", "unusable", RECORDS)
-                for shelf in shelves:
-                    self._answers.clear(shelf, "kept")
+                for buffer in buffers:
+                    self._results.clear(buffer, "kept")
             elif name in self._registry.relations:
                 del self._registry.relations[name]
+                self._runtime.forget_source(name)
             elif name in self._registry.views:
                 del self._registry.views[name]
             else:
@@ -279,7 +314,7 @@ class Engine:
         """Commit that something is gone, then delete what it has left."""
         if self._manifest.tick:
             self._manifest.save(self._folder)
-        self._answers.clear(name, *kinds)
+        self._results.clear(name, *kinds)
 
     @property
     def catalog(self) -> Catalog:
@@ -290,7 +325,7 @@ class Engine:
             {name: tuple(df.columns) for name, df in registry.relations.items()},
             {name: query.query for name, query in registry.queries.items()},
             dict(self._registry.views),
-            {name: FunctionInfo(name) for name in self._answering.functions.names},
+            {name: FunctionInfo(name) for name in self._runtime.functions.names},
             self._known_to_spark,
         )
 
@@ -323,7 +358,7 @@ class Engine:
         try:
             self._run_to_the_end()
         finally:
-            self._answering.rest()
+            self._runtime.rest()
         failures = {name: query.error for name, query in registry.queries.items() if query.error is not None}
         answers = {name: query.to_dataframe() for name, query in registry.queries.items() if name not in failures}
         if failures:
@@ -336,7 +371,7 @@ class Engine:
             if query.status in ("running", "paused"):
                 query.status = "stopped"
         self._loop.stop()
-        self._answering.rest()
+        self._runtime.rest()
         self._lock.release()
 
     def late(self, stream: str) -> DataFrame:
@@ -344,7 +379,7 @@ class Engine:
         return self._aside("late", stream)
 
     def unusable(self, stream: str) -> DataFrame:
-        """Rows of a stream without a time, or with one that cannot be."""
+        """Rows of a stream without a time, or with one too far ahead of the clock."""
         return self._aside("unusable", stream)
 
     # -- for queries
@@ -364,6 +399,7 @@ class Engine:
         registry = self._registry
         for query in registry.queries.values():
             query.status = "running"
+        self._results.describe(registry.queries.values(), self._manifest)
         offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
         self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
         for offer in offers:
@@ -372,18 +408,18 @@ class Engine:
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
         for query in registry.queries.values():
-            self._answers.deliver(query, self._manifest.tick)
+            self._results.deliver(query, self._manifest.tick)
         for query in registry.queries.values():
             if query.error is None:
                 query.status = "ended"
 
     def _take_over(self, streams: Sequence[StreamInput]) -> None:
-        """From here on nobody else touches the checkpoint; what it knows of these streams has to fit."""
+        """Lock the checkpoint, and check that it fits these streams."""
         first = self._lock.acquire()
         try:
-            if first and (Manifest.committed(self._folder) != self._manifest.tick or not self._intake.current()):
-                hint = "make a new Engine on it"
-                raise QueryError("the checkpoint has gone on since this engine was made", hint=hint)
+            if first and (Manifest.committed(self._folder) != self._manifest.tick or not self._ingest.current()):
+                hint = "create a new Engine on it"
+                raise QueryError("another engine has used the checkpoint since this one was created", hint=hint)
             for stream in streams:
                 self._loop.check(stream)
         except QueryError:
@@ -391,8 +427,8 @@ class Engine:
                 self._lock.release()
             raise
         if first:
-            self._answers.sweep(self._manifest, self._intake.files())
-            self._intake.sweep()
+            self._results.sweep(self._manifest, self._ingest.files())
+            self._ingest.sweep()
 
     def _set_status(self, query: ContinuousQuery, status: str) -> None:
         def change() -> None:
@@ -415,34 +451,41 @@ class Engine:
             raise TimeoutError(f"query {query.name} was still busy after {timeout} s")
 
     def _answer(self, query: Query) -> DataFrame:
-        return self._answers.read(query.name, self._manifest.tick)
+        return self._results.read(query.name, self._manifest.tick)
 
     def _filters(self, query: Query) -> list[Filter]:
-        return self._answering.functions.filters(query.name)
+        return self._runtime.functions.filters(query.name)
+
+    def _summarized(self, query: Query) -> list[str]:
+        """The streams that are summed up for a query as their rows come."""
+        return sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
 
     # -- ticks
 
-    def _tick(self, offers: Sequence[Offer], idle: Mapping[str, bool]) -> None:
+    def _tick(self, offers: Sequence[Offer], silent: Mapping[str, bool]) -> None:
         began, old = time.perf_counter(), self._manifest
-        manifest = self._runner.run(old, [*offers, *self._introspection()], idle)
+        self._results.describe(self._registry.queries.values(), old)
+        manifest = self._runner.run(old, [*offers, *self._introspection()], silent)
         seconds = time.perf_counter() - began
         self._manifest = manifest
-        did = sysstream.Did(self._runner.last, self._runner.queued, seconds)
-        self._published += sysstream.published(old, manifest, did, self._answering.titles)
+        did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
+        self._published += sysstream.published(old, manifest, did, self._runtime.titles)
         del self._published[:-MOST_PUBLISHED]
         for offer in offers:
             offer.done.set()
         self._loop.committed()
         for query in list(self._registry.queries.values()):
-            self._answers.deliver(query, manifest.tick)
-            self._answers.let_go(query, manifest.queries[query.name].position, manifest.tick)
+            self._results.deliver(query, manifest.tick)
+            self._results.let_go(query, manifest.queries[query.name].position, manifest.tick)
+            self._results.compact(query, manifest)
+        self._results.mark(manifest)
 
     def _lost(self, stream: str, error: BaseException) -> None:
-        """A stream cannot go on: queries that read it stand still, others do not notice."""
+        """A stream cannot be read: queries that read it stop, others go on."""
+        self._events.append(StreamFailed(stream, in_a_line(unwrap(error))))
         for query in self._registry.queries.values():
             if stream in scans(query.query.plan, "stream") and query.status in ("running", "paused"):
-                query.error, query.status = query.error or of_stream(stream, error), "failed"
-                log.error("query %s stands still: %s", query.name, query.error)
+                query._fail(query.error or of_stream(stream, error))
 
     def _introspection(self) -> list[Offer]:
         """What earlier ticks have published, if some query wants to know."""
@@ -457,23 +500,25 @@ class Engine:
 
     def _restore(self, handle: ContinuousQuery, history: bool) -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
-        query = handle.query
+        query, required = handle.query, self._runtime.requirements(handle.name)
         print_ = self._registry.fingerprint(query)
         known = self._manifest.queries.get(query.name)
         own = folded(query.name, list(self._manifest.queries))
         if own != query.name:
             hint = "write its name as it is, drop it first, or give this one another name"
-            raise QueryError(f"the checkpoint holds a query {own!r}, which {query.name!r} would be, too", hint=hint)
+            raise QueryError(
+                f"the checkpoint holds a query {own!r}; {query.name!r} differs from it by case alone", hint=hint
+            )
         if known is not None:
-            if known.fingerprint != print_ or known.summaries != handle.summaries:
+            if known.fingerprint != print_ or known.summaries != required.summaries:
                 raise QueryError(
                     f"the checkpoint holds another query, or other inputs, under the name {query.name!r}",
                     hint="drop it first, give this one another name, or start with a new folder",
                 )
             return
         names = scans(query.plan, "stream")
-        states, reads = self._manifest.streams, handle.reads
-        begins = [self._intake.since(name, reads.get(name, []), states[name], history=history) for name in names]
+        states, reads = self._manifest.streams, required.reads
+        begins = [self._ingest.since(name, reads.get(name, []), states[name], history=history) for name in names]
         since = max(begins, default=EVER)
         fresh = since == EVER
         self._manifest.queries[query.name] = QueryState(
@@ -481,10 +526,12 @@ class Engine:
             position=since,
             since=since,
             tick=0 if fresh else self._manifest.tick,
-            needs=handle.needs,
-            reads=handle.reads,
-            summaries=handle.summaries,
-            direct=handle.direct,
+            needs=required.needs,
+            reads=required.reads,
+            summaries=required.summaries,
+            direct=required.direct,
+            registered=self._manifest.tick,
+            nodes=new_nodes(self._runtime.signatures(query.name), self._manifest),
         )
 
     def _want(self) -> None:
@@ -492,25 +539,25 @@ class Engine:
         for name, stream in self._registry.streams.items():
             readers, summaries = self._manifest.readers(name), self._manifest.summaries(name)
             read = {column for state in readers for column in state.reads.get(name, [])}
-            columns = tuple(each for each in stream.df.columns if stream.keep or each in read)
-            rows = bool(stream.keep or readers or not summaries)
-            self._intake.want(name, Wanted(columns, rows, tuple(summaries.items())))
+            columns = tuple(each for each in stream.df.columns if stream.retain or each in read)
+            rows = bool(stream.retain or readers or not summaries)
+            self._ingest.want(name, IngestSpec(columns, rows, tuple(summaries.items())))
 
     def _may_sum(self, query: Query) -> bool:
         """Whether a query's streams may be summed up as they come: not if something has come before."""
         known = self._manifest.queries.get(query.name)
-        return bool(known.summaries) if known else not any(map(self._intake.begun, scans(query.plan, "stream")))
+        return bool(known.summaries) if known else not any(map(self._ingest.begun, scans(query.plan, "stream")))
 
     def _known_to_spark(self) -> list[str]:
         return [row[0].split(".")[-1] for row in self._spark.sql("SHOW FUNCTIONS").collect()]
 
     def _fresh(self, name: str) -> None:
         if not _NAME.match(name):
-            raise QueryError(f"{name!r} is no name", hint="letters, digits and _, not beginning with a digit")
-        taken = [*self.catalog.names(), *self._answering.functions.names]
+            raise QueryError(f"{name!r} is not a valid name", hint="letters, digits and _, not beginning with a digit")
+        taken = [*self.catalog.names(), *self._runtime.functions.names]
         if name.lower() in (each.lower() for each in taken):
-            raise QueryError(f"there is already something named {name!r}", hint="drop it first, or choose another name")
+            raise QueryError(f"the name {name!r} is taken", hint="drop it first, or choose another name")
 
     def _aside(self, kind: str, name: str) -> DataFrame:
         name = self.catalog.own_name("stream", name)
-        return self._answers.aside(kind, name, self._registry.streams[name].df.schema)
+        return self._results.aside(kind, name, self._registry.streams[name].df.schema)

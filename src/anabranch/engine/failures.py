@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
 from anabranch import errors
-from anabranch.spark.arrow import ASIDE
+from anabranch.spark.filters.filter_task import ASIDE
+
+if TYPE_CHECKING:
+    from anabranch.engine.query import ContinuousQuery
 
 SPARKS = (Py4JJavaError, PySparkException)
 _RAISED = re.compile(r"^anabranch\.errors\.(\w+): (.*?)(?:\n  hint: ([^\n]*))?\s*$", re.MULTILINE)
@@ -19,17 +23,17 @@ _WRAPPING = ("[STREAM_FAILED]", "[TASK_WRITE_FAILED]")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
 _TRACE = re.compile(r"^Traceback \(most recent call last\):\n((?:[ \t].*\n)*)(\S.*)", re.MULTILINE)
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
-HINT = "mend what it reads or the query, then start it again"
+HINT = "fix its source or the query, then start it again"
 
 
-def plain(error: BaseException) -> BaseException:
-    """An error of ours that Spark brings back as text is the error again; others of workers are told in a line or two.
+def unwrap(error: BaseException) -> BaseException:
+    """Turn the text of one of our errors, as Spark brings it back, into that error; shorten others to a line or two.
 
     All that Spark says about it is the `__cause__`.
 
-    >>> plain(ValueError("Traceback:\\n ...\\nanabranch.errors.DataError: too large\\n  hint: cast it\\n"))
+    >>> unwrap(ValueError("Traceback:\\n ...\\nanabranch.errors.DataError: too large\\n  hint: cast it\\n"))
     DataError('too large\\n  hint: cast it')
-    >>> plain(ValueError(f"\\nanabranch.errors.DataError: it failed\\n  hint: guard it{ASIDE}"))
+    >>> unwrap(ValueError(f"\\nanabranch.errors.DataError: it failed\\n  hint: guard it{ASIDE}"))
     DataError('it failed\\n  hint: guard it')
     """
     made: BaseException
@@ -40,7 +44,7 @@ def plain(error: BaseException) -> BaseException:
         made = kind.__new__(kind)
         errors.AnabranchError.__init__(made, what, hint=hint.removesuffix(ASIDE) or None)  # type: ignore[arg-type]
     elif isinstance(error, SPARKS):
-        made = errors.DataError(_of_a_function(error) or brief(error), hint=HINT)
+        made = errors.DataError(_of_a_function(error) or summarize(error), hint=HINT)
     else:
         return error
     made.__cause__ = error
@@ -49,26 +53,26 @@ def plain(error: BaseException) -> BaseException:
 
 def of_stream(name: str, error: BaseException) -> BaseException:
     """Why a stream cannot go on."""
-    found = plain(error)
+    found = unwrap(error)
     if not isinstance(found, errors.AnabranchError):
         return found
     made = type(found).__new__(type(found))
-    errors.AnabranchError.__init__(made, f"stream {name!r} cannot go on: {found.what}", hint=found.hint)
+    errors.AnabranchError.__init__(made, f"stream {name!r} failed: {found.what}", hint=found.hint)
     made.__cause__ = found.__cause__ or found
     return made
 
 
-def brief(error: BaseException) -> str:
+def summarize(error: BaseException) -> str:
     """What Spark says about an error, without the traces; else how it begins.
 
-    >>> brief(ValueError("in o7.load.\\n: java.lang.E: [NO_FILE] There is no file. SQLSTATE: 42\\n\\tat x.y(z)"))
+    >>> summarize(ValueError("in o7.load.\\n: java.lang.E: [NO_FILE] There is no file. SQLSTATE: 42\\n\\tat x.y(z)"))
     '[NO_FILE] There is no file.'
-    >>> brief(ValueError("in o7.load.\\n: java.lang.E: Job aborted\\nCaused by: java.io.E: No room\\n\\tat y"))
+    >>> summarize(ValueError("in o7.load.\\n: java.lang.E: Job aborted\\nCaused by: java.io.E: No room\\n\\tat y"))
     'No room'
     """
     text = str(error)
-    told = [_STATE.sub("", each) for each in _CONDITION.findall(text) if not each.startswith(_WRAPPING)]
-    causes = told or _CAUSE.findall(text)[-1:] or text.splitlines()[:1] or [type(error).__name__]
+    conditions = [_STATE.sub("", each) for each in _CONDITION.findall(text) if not each.startswith(_WRAPPING)]
+    causes = conditions or _CAUSE.findall(text)[-1:] or text.splitlines()[:1] or [type(error).__name__]
     return "; ".join(dict.fromkeys(each.strip() for each in causes))
 
 
@@ -87,6 +91,13 @@ def _of_a_function(error: BaseException) -> str | None:
     return f"a function raised {raised}{place}" if raised else None
 
 
-def concerns_all(error: BaseException) -> bool:
-    """Whether nobody can go on, as on a full disk; else only those who read what cannot be read."""
-    return isinstance(plain(error), errors.ResourceError | OSError)
+def is_fatal(error: BaseException) -> bool:
+    """Whether an error stops all queries, as a full disk does, not only the readers of one stream."""
+    return isinstance(unwrap(error), errors.ResourceError | OSError)
+
+
+def fail(query: ContinuousQuery, error: BaseException) -> None:
+    """A query cannot go on; the error names it."""
+    found = unwrap(error)
+    found.add_note(f"in query {query.name!r}")
+    query._fail(found)

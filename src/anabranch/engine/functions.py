@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from anabranch.logical_plan import Scalar
 from anabranch.model.build import native, predicate
-from anabranch.model.continuous import Scalar
 from anabranch.model.predicates import Predicate
-from anabranch.spark.filter import Filter
+from anabranch.spark.filters.filter import Filter
 
 
 @dataclass(frozen=True)

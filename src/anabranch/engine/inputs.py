@@ -1,8 +1,8 @@
 """The input manager: how far time has come, given what each stream has shown.
 
 A stream that has shown time t and may be out of order by its skew will show nothing before t - skew any more. A query
-can be told up to the smallest of these over its streams. One that is silent for longer than its declared idle time does
-not hold the others up; where all are, it is told what they have shown.
+is answered up to the smallest of these over its streams. A stream that brings no rows for longer than its idle timeout
+is *silent* and does not hold the others up; where all are silent, all that they have shown is answered.
 
 Notes
 -----
@@ -17,10 +17,10 @@ from datetime import timedelta
 
 from pyspark.sql import DataFrame
 
-from anabranch.cells.base import TIME
 from anabranch.cql.catalog import folded
 from anabranch.engine.durations import duration
 from anabranch.errors import QueryError, UnknownColumn
+from anabranch.operators.base import TIME
 
 TIMES = ("timestamp", "timestamp_ntz", "date")
 
@@ -34,8 +34,8 @@ class StreamInput:
     timestamp: str
     skew: int
     sequence: str | None
-    idle: int | None
-    keep: int
+    idle_timeout: int | None
+    retain: int
     horizon: int | None
 
     @classmethod
@@ -47,7 +47,7 @@ class StreamInput:
         skew: str | timedelta,
         sequence: str | None,
         idle: str | timedelta | None,
-        keep: str | timedelta,
+        retain: str | timedelta,
         horizon: str | timedelta | None,
     ) -> StreamInput:
         """What a user declares, checked."""
@@ -60,7 +60,7 @@ class StreamInput:
         taken = folded(TIME, df.columns)
         if taken in df.columns:
             raise QueryError(
-                f"column {taken!r} of stream {name!r} has the name under which times of rows are kept",
+                f"column {taken!r} of stream {name!r} has a reserved name",
                 hint=f"rename it first, as in df.withColumnRenamed({taken!r}, 'time')",
             )
         kind = df.schema[timestamp].dataType.typeName()
@@ -76,13 +76,13 @@ class StreamInput:
             duration(skew, "skew"),
             sequence,
             None if idle is None else duration(idle, "idle"),
-            duration(keep, "keep"),
+            duration(retain, "retain"),
             None if horizon is None else duration(horizon, "horizon"),
         )
 
 
 def require_different(df: DataFrame, where: str) -> None:
-    """Refuse columns that a query could not tell from one another."""
+    """Refuse columns whose names differ by case alone."""
     seen: dict[str, str] = {}
     for name in df.columns:
         other = seen.get(name.lower())
@@ -100,21 +100,21 @@ class Progress:
 
     newest: int | None
     skew: int
-    idle: bool = False
+    silent: bool = False
 
 
 def complete_until(streams: Mapping[str, Progress]) -> int | None:
-    """No row before this time is to come; None while that cannot be said.
+    """The watermark: no row before this time is still to come; None while it is unknown.
 
     >>> complete_until({"a": Progress(100, 5), "b": Progress(80, 0)})
     80
-    >>> complete_until({"a": Progress(100, 5), "b": Progress(80, 0, idle=True)})
+    >>> complete_until({"a": Progress(100, 5), "b": Progress(80, 0, silent=True)})
     95
-    >>> complete_until({"a": Progress(100, 5, idle=True), "b": Progress(80, 0, idle=True)})
+    >>> complete_until({"a": Progress(100, 5, silent=True), "b": Progress(80, 0, silent=True)})
     95
     >>> complete_until({"a": Progress(100, 5), "b": Progress(None, 0)})
     """
-    awaited = [each for each in streams.values() if not each.idle]
+    awaited = [each for each in streams.values() if not each.silent]
     if any(each.newest is None for each in awaited):
         return None
     if not awaited:

@@ -23,7 +23,7 @@ class CheckpointLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> bool:
-        """Take it, or say that somebody else has it; False if we had it already."""
+        """Acquire the lock, or raise if another engine holds it; False if we hold it already."""
         if self._file is not None:
             return False
         storage.make_folder(self._path.parent)

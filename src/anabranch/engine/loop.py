@@ -1,6 +1,6 @@
 """The loop: a thread that runs a tick whenever there is something to do, and the streams that give it something.
 
-Each stream is a Structured Streaming query of its own. Its batches go to the intake, which commits them; a tick takes
+Each stream is a Structured Streaming query of its own. Its batches go to the ingest, which commits them; a tick takes
 what is there. A stream that is far behind goes on at once, beside the tick. One that is up to date waits for the tick:
 beside it the next batch would slow it down, and hold fewer rows. Only where all readers of a stream answer rows as they
 are, a batch is offered to the next tick instead.
@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anabranch import storage
-from anabranch.engine.failures import concerns_all, plain
+from anabranch.engine.failures import is_fatal, unwrap
+from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import StreamInput
-from anabranch.engine.intake import Intake
-from anabranch.engine.ticks import Offer
+from anabranch.engine.stateless_queries import Offer
 from anabranch.errors import InternalError, QueryError
 from anabranch.spark.session import light_logs
 
@@ -52,12 +52,12 @@ class Loop:
         Where Spark keeps what it knows about sources.
     streams
         Registered streams.
-    intake
+    ingest
         Takes batches.
     waits
-        Whether the rows of a stream have to be put on the shelf.
+        Whether the rows of a stream have to be put in the buffer.
     tick
-        Runs one tick, given offers and which streams are idle.
+        Runs one tick, given offers and which streams are silent.
     lost
         Called when a stream cannot go on.
     """
@@ -66,21 +66,21 @@ class Loop:
         self,
         folder: Path,
         streams: Mapping[str, StreamInput],
-        intake: Intake,
+        ingest: Ingest,
         waits: Callable[[StreamInput], bool],
         tick: Callable[[Sequence[Offer], Mapping[str, bool]], None],
         lost: Callable[[str, BaseException], None],
     ) -> None:
         self._folder = folder
         self._streams = streams
-        self._intake = intake
+        self._ingest = ingest
         self._waits = waits
         self._tick = tick
         self._lost = lost
         self._changed = threading.Condition()
         self._offers: list[Offer] = []
         self._heard: dict[str, float] = {}
-        self._idled: dict[str, bool] = {}
+        self._silent: dict[str, bool] = {}
         self._wanted = self._busy = self._stopping = False
         self._begun = False  # whether a tick has taken rows
         self._awaited = 0
@@ -95,7 +95,7 @@ class Loop:
 
     def check(self, stream: StreamInput) -> None:
         """Refuse a stream of which more was taken than Spark knows to have read: rows would be lost or come twice."""
-        taken = self._intake.last(stream.name)  # first: a stream that runs goes on meanwhile
+        taken = self._ingest.last(stream.name)  # first: a stream that runs goes on meanwhile
         if _planned(self._folder / stream.name) < taken:
             raise QueryError(
                 f"the checkpoint does not say how far stream {stream.name!r} was read",
@@ -120,7 +120,7 @@ class Loop:
             self._changed.notify_all()
 
     def committed(self) -> None:
-        """Streams whose batches the tick has taken may go on, while it is told to sinks."""
+        """Let streams whose batches the tick has taken go on while sinks get the answers."""
         with self._changed:
             self._changed.notify_all()
 
@@ -204,7 +204,7 @@ class Loop:
         One that is interrupted says so in few words: in the traces of what it was doing Spark looks for them with a
         pattern that can exhaust its stack.
         """
-        if batch <= self._intake.last(stream.name):
+        if batch <= self._ingest.last(stream.name):
             return
         with self._changed:
             self._inside.add(stream.name)
@@ -223,7 +223,7 @@ class Loop:
     def _bring(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
         with self._changed:
             self._heard[stream.name] = time.monotonic()
-            self._changed.wait_for(lambda: self.failure or self._intake.waiting(stream.name) < MOST_WAITING)
+            self._changed.wait_for(lambda: self.failure or self._ingest.waiting(stream.name) < MOST_WAITING)
             if self.failure is not None:
                 raise self.failure
             offer = None if self._waits(stream) else Offer(stream, batch, df)
@@ -240,11 +240,11 @@ class Loop:
 
     def _take(self, stream: StreamInput, df: DataFrame, batch: int) -> None:
         try:
-            self._intake.take(stream, batch, df)
+            self._ingest.take(stream, batch, df)
         except BaseException as error:
             with self._changed:
-                if concerns_all(error):
-                    self.failure = plain(error)
+                if is_fatal(error):
+                    self.failure = unwrap(error)
                 self._changed.notify_all()
             raise
         with self._changed:
@@ -254,10 +254,10 @@ class Loop:
     def _rest(self, stream: str) -> None:
         """Wait until a tick has taken what the stream has brought, unless there is much more to bring."""
         with self._changed:
-            if self._intake.seconds_behind(stream) < FAR_BEHIND_SECONDS:
+            if self._ingest.seconds_behind(stream) < FAR_BEHIND_SECONDS:
                 self._resting.add(stream)
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._stopping or self.failure or not self._intake.waiting(stream))
+                self._changed.wait_for(lambda: self._stopping or self.failure or not self._ingest.waiting(stream))
                 self._resting.discard(stream)
 
     def _look_after(self, name: str, source: StreamingQuery) -> None:
@@ -279,19 +279,19 @@ class Loop:
                 if self._stopping:
                     self._release(InternalError("the engine has stopped"))
                     return
-                if not self._something() and self._idle() == self._idled:
+                if not self._something() and self._silent_now() == self._silent:
                     continue
             self._gather()
             with self._changed:
                 offers, self._offers = self._offers, []
-                self._begun = self._begun or self._intake.waiting() > 0
+                self._begun = self._begun or self._ingest.waiting() > 0
                 self._wanted, self._busy = False, True
-                self._idled = self._idle()
+                self._silent = self._silent_now()
             try:
-                self._tick(offers, self._idled)
+                self._tick(offers, self._silent)
             except BaseException as error:
                 with self._changed:
-                    self.failure = plain(error)
+                    self.failure = unwrap(error)
                     self._offers += [offer for offer in offers if not offer.done.is_set()]
                     self._release(error)
             finally:
@@ -306,7 +306,7 @@ class Loop:
         goes on.
         """
         with self._changed:
-            behind = min(CATCHING_UP_SECONDS, PATIENCE * self._intake.seconds_behind()) if self._begun else 0.0
+            behind = min(CATCHING_UP_SECONDS, PATIENCE * self._ingest.seconds_behind()) if self._begun else 0.0
             if behind > GATHERING_SECONDS:
                 self._changed.wait_for(self._enough, behind)
             elif len(self._sources) > 1:
@@ -315,7 +315,7 @@ class Loop:
     def _enough(self) -> bool:
         hurry = self._stopping or self._wanted or self._awaited > 0 or bool(self._offers)
         hurry = hurry or (bool(self._resting) and self._inside <= self._resting)  # nobody brings anything more
-        return hurry or self._intake.waiting() >= WORTH_A_TICK or self._intake.waiting_rows() >= ENOUGH_ROWS
+        return hurry or self._ingest.waiting() >= WORTH_A_TICK or self._ingest.waiting_rows() >= ENOUGH_ROWS
 
     def _release(self, error: BaseException) -> None:
         for offer in self._offers:
@@ -324,19 +324,19 @@ class Loop:
         self._offers = []
 
     def _something(self) -> bool:
-        there = self._wanted or bool(self._offers) or self._intake.waiting() > 0
+        there = self._wanted or bool(self._offers) or self._ingest.waiting() > 0
         return self._stopping or (self.failure is None and there)
 
     def _patience(self) -> float:
-        watched = self.failure is None and any(stream.idle for stream in list(self._streams.values()))
+        watched = self.failure is None and any(stream.idle_timeout for stream in list(self._streams.values()))
         return WATCH_SECONDS if watched else LOOK_SECONDS
 
-    def _idle(self) -> dict[str, bool]:
+    def _silent_now(self) -> dict[str, bool]:
         moment = time.monotonic()
         return {
-            name: moment - self._heard.get(name, moment) > stream.idle / 1e6
+            name: moment - self._heard.get(name, moment) > stream.idle_timeout / 1e6
             for name, stream in list(self._streams.items())
-            if stream.idle is not None
+            if stream.idle_timeout is not None
         }
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from anabranch import storage
-from anabranch.cells.base import EVER
-from anabranch.cells.segments import Segment
 from anabranch.errors import QueryError
-from anabranch.spark.summaries import stream_of
+from anabranch.operators.base import EVER
+from anabranch.operators.segments import Segment
+from anabranch.spark.continuous.summaries import stream_of
 
-VERSION = 5
+VERSION = 6
 KEPT_MANIFESTS = 2
 _NAME, _ANY = "manifest-{:012d}.json", "manifest-*.json"
 
-Logs = dict[int, dict[int, tuple[Segment, ...]]]
-"""By stage and cell."""
+Logs = dict[int, tuple[Segment, ...]]
+"""The state of an operator, by cell."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class StreamState:
     rows, late, unusable
         Counts.
     passed
-        Rows up to this time may have been answered, or summed up, without being put on the shelf.
+        Rows up to this time may have been answered, or summed up, without being put in the buffer.
     files
         Rows that some query may still need.
     columns
@@ -95,8 +95,12 @@ class QueryState:
         The first time of each of its streams that it has seen.
     rows
         Rows of its answer so far.
-    logs
-        The state of its stages.
+    nodes
+        The operators of the network that it uses, by the numbers of its stages.
+    registered
+        The tick after which it was registered.
+    status
+        As of the tick.
     """
 
     fingerprint: str
@@ -109,35 +113,39 @@ class QueryState:
     direct: bool = False
     origins: dict[str, int] = field(default_factory=dict)
     rows: int = 0
-    logs: Logs = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
+    registered: int = 0
+    status: str = "registered"
 
 
 @dataclass
 class Manifest:
     """All that has been committed; a summary of a stream has its files in a state of its own.
 
-    State belongs to cells, and which rows belong to a cell depends on how many there are: `cells` never changes.
+    State belongs to cells, and which rows belong to a cell depends on how many there are: `cells` never changes. The
+    operators of all queries are the `nodes` of one network.
     """
 
     cells: int
     tick: int = 0
     streams: dict[str, StreamState] = field(default_factory=dict)
     queries: dict[str, QueryState] = field(default_factory=dict)
+    nodes: dict[str, Logs] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
         """Commit."""
         storage.make_folder(folder)
-        storage.write_text(folder / _NAME.format(self.tick), json.dumps({"version": VERSION, **asdict(self)}))
+        storage.write_json(folder / _NAME.format(self.tick), {"version": VERSION, **asdict(self)})
         for old in storage.listed(folder, _ANY)[:-KEPT_MANIFESTS]:
             storage.remove(old)
 
-    def shelf(self, name: str) -> list[StoredFile]:
+    def buffer(self, name: str) -> list[StoredFile]:
         """The files of a stream, or of a summary of one."""
         return self.streams[name].files if name in self.streams else []
 
-    def readers(self, shelf: str) -> list[QueryState]:
+    def readers(self, buffer: str) -> list[QueryState]:
         """The queries that read a stream itself, or a summary of one."""
-        return [state for state in self.queries.values() if shelf in state.needs]
+        return [state for state in self.queries.values() if buffer in state.needs]
 
     def summaries(self, stream: str) -> dict[str, str]:
         """How a stream is summed up for queries."""
@@ -145,32 +153,26 @@ class Manifest:
         return {name: text for name, text in found.items() if stream_of(name) == stream}
 
     def segments(self) -> set[str]:
-        """Files of the state of queries."""
-        return {
-            segment.path
-            for query in self.queries.values()
-            for cells in query.logs.values()
-            for log in cells.values()
-            for segment in log
-        }
+        """Files of the state of operators."""
+        return {segment.path for cells in self.nodes.values() for log in cells.values() for segment in log}
 
     @staticmethod
     def committed(folder: Path) -> int:
         """The last tick that was committed."""
         return max((int(path.stem.split("-")[1]) for path in storage.listed(folder, _ANY)), default=0)
 
+    @staticmethod
+    def newest(folder: Path) -> Path | None:
+        """The file of the last tick that was committed."""
+        return max(storage.listed(folder, _ANY), default=None)
+
     @classmethod
     def load(cls, folder: Path, cells: int | None, usual: int) -> Manifest:
         """The last one that was committed; where there is none, a new one with so many cells, or the usual number."""
-        found = storage.listed(folder, _ANY)
-        if not found:
+        found = cls.newest(folder)
+        if found is None:
             return cls(cells or usual)
-        saved = json.loads(storage.read_text(found[-1]))
-        if saved.pop("version", None) != VERSION:
-            raise QueryError(
-                f"the checkpoint in {folder} is of another version of this library",
-                hint="finish with the version that began it, or start with a new folder",
-            )
+        saved = parse(storage.read_text(found), folder)
         if cells not in (None, saved["cells"]):
             raise QueryError(
                 f"the checkpoint in {folder} is spread over {saved['cells']} cells, not {cells}",
@@ -178,7 +180,19 @@ class Manifest:
             )
         streams = {name: _stream(state) for name, state in saved["streams"].items()}
         queries = {name: _query(state) for name, state in saved["queries"].items()}
-        return cls(saved["cells"], saved["tick"], streams, queries)
+        nodes = {name: _logs(cells) for name, cells in saved["nodes"].items()}
+        return cls(saved["cells"], saved["tick"], streams, queries, nodes)
+
+
+def parse(text: str, folder: Path) -> dict[str, Any]:
+    """What a manifest says, if it is of this version."""
+    saved: dict[str, Any] = json.loads(text)
+    if saved.pop("version", None) != VERSION:
+        raise QueryError(
+            f"the checkpoint in {folder} is of another version of this library",
+            hint="finish with the version that began it, or start with a new folder",
+        )
+    return saved
 
 
 def _stream(saved: dict[str, Any]) -> StreamState:
@@ -186,8 +200,8 @@ def _stream(saved: dict[str, Any]) -> StreamState:
 
 
 def _query(saved: dict[str, Any]) -> QueryState:
-    logs = {
-        int(stage): {int(cell): tuple(Segment(**each) for each in log) for cell, log in cells.items()}
-        for stage, cells in saved["logs"].items()
-    }
-    return QueryState(**(saved | {"logs": logs}))
+    return QueryState(**(saved | {"nodes": {int(stage): node for stage, node in saved["nodes"].items()}}))
+
+
+def _logs(saved: dict[str, list[dict[str, Any]]]) -> Logs:
+    return {int(cell): tuple(Segment(**each) for each in log) for cell, log in saved.items()}

@@ -1,4 +1,4 @@
-"""Which small files on the shelf become one: long windows with short ticks would otherwise fill the manifest.
+"""Which small files in the buffer become one: long windows with short ticks would otherwise fill the manifest.
 
 >>> files = [StoredFile(f"f{n}", 100, n, n + 1, tick=n) for n in range(6)]
 >>> [file.path for file in worth_merging(files, taken=4, most=3)]

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
+from html import escape
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from anabranch.cql.rendering import render
-from anabranch.engine.durations import duration
+from anabranch.cql.rendering import describe, render
+from anabranch.engine.durations import duration, refuse_renamed
 from anabranch.engine.sinks import Sink, sink_of
-from anabranch.errors import QueryError
-from anabranch.model.continuous import OP, Query
+from anabranch.errors import QueryError, in_a_line
+from anabranch.events import QueryFailed
+from anabranch.logical_plan import OP, Plan, Query
 from anabranch.model.names import quoted
-from anabranch.spark.filter import Filter
+from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
-from anabranch.spark.summaries import stream_of
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
+
+
+log = logging.getLogger("anabranch")
 
 
 class ContinuousQuery:
@@ -30,16 +35,13 @@ class ContinuousQuery:
     appears, for a relation a changelog with `_ts` and `_op` (`+` or `-`).
     """
 
-    def __init__(self, engine: Engine, query: Query) -> None:
+    def __init__(self, engine: Engine, query: Query, *, share: bool = True) -> None:
         self._engine = engine
         self.query = query
+        self.share = share
         self.sink: Sink | None = None
-        self.keep: int | None = None  # for how long its answer stays after it was delivered
+        self.retain: int | None = None  # microseconds that its answer stays after it was delivered
         self.status = "registered"
-        self.direct = False  # needs no state: rows are answered as they come
-        self.needs: dict[str, int] = {}  # how long it needs rows of its streams, or of summaries, after their time
-        self.reads: dict[str, list[str]] = {}  # the columns of its streams that it reads
-        self.summaries: dict[str, str] = {}  # how batches of its streams are summed up
         self.error: BaseException | None = None
 
     @property
@@ -53,7 +55,7 @@ class ContinuousQuery:
         return self.query.text
 
     def start(
-        self, sink: object = "memory", *, keep: str | timedelta | None = None, **options: object
+        self, sink: object = "memory", *, retain: str | timedelta | None = None, **options: object
     ) -> ContinuousQuery:
         """Run on the streams as they come.
 
@@ -62,33 +64,34 @@ class ContinuousQuery:
         sink
             `memory` keeps the answer for `to_dataframe`, `console` prints it, `parquet`, `json` or `csv` writes files
             (with `path=...`), and a function is called with the DataFrame of each tick and the tick's number.
-        keep
+        retain
             For how long what the sink has had stays readable here, too; for ever if not given. What is older goes, not
             at once, but in the end: the rows of a stream, and those changes of a relation that later ones have undone.
         """
         if self.sink is None or sink != "memory":
-            self.use_sink(sink, keep=keep, **options)
-        elif keep is not None:
-            self.keep = duration(keep, "keep")
+            self.use_sink(sink, retain=retain, **options)
+        elif retain is not None:
+            self.retain = duration(retain, "retain")
         self._engine._start(self)
         return self
 
-    def use_sink(self, sink: object, *, keep: str | timedelta | None = None, **options: object) -> None:
-        """Say where the answer goes, before it starts."""
-        self.sink, self.keep = sink_of(sink, options), None if keep is None else duration(keep, "keep")
+    def use_sink(self, sink: object, *, retain: str | timedelta | None = None, **options: object) -> None:
+        """Set the sink before the query starts."""
+        refuse_renamed(options)
+        self.sink, self.retain = sink_of(sink, options), None if retain is None else duration(retain, "retain")
 
     def pause(self) -> None:
-        """Stand still; rows of its streams are kept meanwhile."""
+        """Pause; rows of its streams wait in the buffer."""
         self._check("running")
         self._engine._set_status(self, "paused")
 
     def resume(self) -> None:
-        """Go on where it stood."""
+        """Resume where it paused."""
         self._check("paused")
         self._engine._set_status(self, "running")
 
     def stop(self) -> None:
-        """Stop it; what it has answered stays."""
+        """Stop; its answer stays readable."""
         self._engine._stop_query(self)
 
     def await_idle(self, timeout: float | None = None) -> None:
@@ -106,7 +109,7 @@ class ContinuousQuery:
                 f"the answer of {self.name} is a stream, which has no current state",
                 hint="leave out Istream, Dstream and Rstream",
             )
-        return there(self.to_dataframe(), self.query.output)
+        return fold_changelog(self.to_dataframe(), self.query.output)
 
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""
@@ -114,18 +117,39 @@ class ContinuousQuery:
 
     def explain(self) -> str:
         """The plan, as text, and which streams are summed up as their rows come."""
-        streams = sorted({stream_of(name) for name in self.summaries})
+        streams = self._engine._summarized(self.query)
         return render(self.query.plan) + (f"\nsummed up as rows come: {', '.join(streams)}" if streams else "")
+
+    def _fail(self, error: BaseException) -> None:
+        """Stop with an error, which the log and the engine's events report."""
+        self.error, self.status = error, "failed"
+        self._engine._events.append(QueryFailed(self.name, in_a_line(error)))
+        log.error("query %s failed and stopped: %s", self.name, error)
 
     def _check(self, wanted: str) -> None:
         if self.status != wanted:
-            raise QueryError(f"query {self.name} is {self.status}, not {wanted}", hint="see Engine.show()")
+            raise QueryError(f"query {self.name} is {self.status}, not {wanted}", hint="see engine.show()")
+
+    def _repr_html_(self) -> str:
+        """Its text, its status and its plan, for notebooks."""
+        why = f": {in_a_line(self.error)}" if self.error else ""
+        return (
+            f"<div><h4>Query {escape(self.name)}</h4><p>{escape(self.status + why)}</p>"
+            f"<pre>{escape(self.text)}</pre><p>Plan</p>{self._plan_html()}</div>"
+        )
+
+    def _plan_html(self) -> str:
+        def node(plan: Plan) -> str:
+            inputs = "".join(map(node, plan.inputs))
+            return f"<li>{escape(describe(plan))}{f'<ul>{inputs}</ul>' if inputs else ''}</li>"
+
+        return f"<ul>{node(self.query.plan)}</ul>"
 
     def __repr__(self) -> str:
         return f"<query {self.name}: {self.status}>"
 
 
-def there(changes: DataFrame, columns: Sequence[str], *about: Column) -> DataFrame:
+def fold_changelog(changes: DataFrame, columns: Sequence[str], *about: Column) -> DataFrame:
     """The rows that are there after some changes, with more that is known about each."""
     weight = F.sum(F.when(F.col(OP) == "+", 1).otherwise(-1))
     count = unused_name(changes, "_n")

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.query import ContinuousQuery
-from anabranch.model.continuous import Query, scans
+from anabranch.logical_plan import Query, scans
 
 
 @dataclass

@@ -11,26 +11,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.cql import statements as cql
 from anabranch.cql.catalog import folded
-from anabranch.cql.declarations import DESCRIBES_ITSELF, REPLAY
+from anabranch.cql.dialect import parse
 from anabranch.cql.rendering import mermaid, render
-from anabranch.engine.failures import SPARKS, brief
+from anabranch.engine.durations import refuse_renamed
+from anabranch.engine.failures import SPARKS, summarize
 from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import QueryError, suggest
+from anabranch.formats import DESCRIBES_ITSELF, REPLAY, SOURCE_FORMATS
 from anabranch.model.names import quoted
-from anabranch.spark.replay import ReplaySource
+from anabranch.spark.continuous.replay import ReplaySource
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
-
-FORMATS = ("parquet", "csv", "json", "orc", "text", REPLAY, *DESCRIBES_ITSELF)
 
 
 def execute(engine: Engine, spark: SparkSession, text: str, *, bounded: bool) -> list[str]:
     """Carry out a script; what its statements have to say, such as the answer of `Show`."""
     said = []
-    for statement in cql.parse(text):
-        told = _execute(engine, spark, statement, bounded)
-        said += [told] if told else []
+    for statement in parse(text):
+        answer = _execute(engine, spark, statement, bounded)
+        said += [answer] if answer else []
     return said
 
 
@@ -45,7 +45,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.CreateQuery():
             query = engine.query(statement.ast, statement.name, history=statement.from_history)
             if statement.sink is not None:
-                query.use_sink(statement.sink.format, **dict(statement.sink.options))
+                query.use_sink(statement.sink.format, **{_option(key): value for key, value in statement.sink.options})
         case cql.SelectStatement():
             engine.query(statement.ast, _free_name(engine))
         case cql.DropStatement():
@@ -55,7 +55,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.Resume():
             _query(engine, statement.name).resume()
         case cql.Show():
-            return engine.show(statement.kind)
+            return engine.describe(statement.kind)
         case cql.Explain():
             return _explain(engine, statement)
     return None
@@ -68,6 +68,7 @@ def _free_name(engine: Engine) -> str:
 
 
 def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStream, bounded: bool) -> None:
+    statement, retain = _retained(statement)
     df = _load(spark, statement, streaming=not bounded)
     engine.stream(
         statement.name,
@@ -76,17 +77,32 @@ def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStr
         skew=_micros(statement.skew_us),
         sequence=None if statement.sequence is None else folded(statement.sequence, df.columns),
         idle=None if statement.idle_us is None else _micros(statement.idle_us),
-        keep=_micros(statement.keep_us or 0),
+        retain=retain,
     )
+
+
+def _retained(statement: cql.CreateStream) -> tuple[cql.CreateStream, str]:
+    """The statement without the option `retain`, which is not Spark's, and for how long rows stay."""
+    refuse_renamed(dict(statement.options))
+    given = [value for key, value in statement.options if key.lower() == "retain"]
+    if given and statement.retain_us is not None:
+        raise QueryError(f"retain of stream {statement.name!r} is given twice", hint="leave one of them out")
+    options = tuple(each for each in statement.options if each[0].lower() != "retain")
+    return replace(statement, options=options), given[0] if given else _micros(statement.retain_us or 0)
 
 
 def _micros(count: int) -> str:
     return f"{count} microseconds"
 
 
+def _option(name: str) -> str:
+    """Options of our own are found however they are written; others are Spark's."""
+    return name.lower() if name.lower() in ("path", "retain") else name
+
+
 def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation, *, streaming: bool) -> DataFrame:
     """The rows that a statement names, by Spark's own readers."""
-    options = {"path" if key.lower() == "path" else key: value for key, value in statement.options}
+    options = {_option(key): value for key, value in statement.options}
     if statement.format == REPLAY and not streaming:  # all at once
         kind = str(options.get("format", "parquet"))
         return _load(spark, replace(statement, format=kind, options=(("path", options["path"]),)), streaming=False)
@@ -94,8 +110,12 @@ def _load(spark: SparkSession, statement: cql.CreateStream | cql.CreateRelation,
         return _read(spark, statement, options, streaming)
     except SPARKS as error:
         unknown = "[DATA_SOURCE_NOT_FOUND]" in str(error)
-        hint = suggest(statement.format, FORMATS, "formats") if unknown else "check the format, the path, the options"
-        raise QueryError(f"{statement.name!r} cannot be read: {brief(error)}", hint=hint) from None
+        hint = (
+            suggest(statement.format, SOURCE_FORMATS, "formats")
+            if unknown
+            else "check the format, the path, the options"
+        )
+        raise QueryError(f"{statement.name!r} cannot be read: {summarize(error)}", hint=hint) from None
 
 
 def _read(

@@ -3,49 +3,87 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from anabranch.cells.base import EVER
+from anabranch import html
 from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
+from anabranch.engine.network import sharing
 from anabranch.engine.registry import Registry
 from anabranch.errors import QueryError, in_a_line, suggest
-from anabranch.model.continuous import scans
-from anabranch.spark.cell_task import Reports
+from anabranch.logical_plan import scans
+from anabranch.operators.base import EVER
+from anabranch.spark.continuous.cell_task import Reports
+from anabranch.tables import text_table
 
-KINDS = ("queries", "streams", "relations", "views")
+KINDS = ("queries", "streams", "relations", "views", "sharing")
+MOST_NAMES = 8
+NUMBERS = ("rows", "late", "unusable", "queries")
 
 
-def showing(kind: str, registry: Registry, manifest: Manifest) -> str:
-    """A table as text."""
-    if kind == "queries":
-        states, some_failed = manifest.queries, any(each.error for each in registry.queries.values())
-        return _table(
-            ("query", "status", "up to", "rows", *(["why"] if some_failed else [])),
-            [
-                (name, query.status, _time(states[name].position), f"{states[name].rows:,}", *why)
-                for name, query in registry.queries.items()
-                for why in [[in_a_line(query.error) if query.error else ""] if some_failed else []]
-            ],
-        )
-    if kind == "streams":
-        return _table(
-            ("stream", "up to", "rows", "late", "unusable", "columns"),
-            [
-                (name, _time(state.newest), *(f"{n:,}" for n in (state.rows, state.late, state.unusable)), columns)
-                for name, stream in registry.streams.items()
-                for state, columns in [(manifest.streams[name], ", ".join(stream.df.columns))]
-            ],
-        )
-    if kind == "relations":
-        return _table(
-            ("relation", "columns"), [(name, ", ".join(df.columns)) for name, df in registry.relations.items()]
-        )
-    if kind == "views":
-        views = registry.views.items()
-        return _table(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
+@dataclass(frozen=True)
+class Listing:
+    """What is registered of one kind, as a table."""
+
+    titles: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def text(self) -> str:
+        """For terminals."""
+        return text_table(self.titles, self.rows, left=[each for each in self.titles if each not in NUMBERS])
+
+    def html(self) -> str:
+        """For notebooks."""
+        return html.table(self.titles, self.rows, words=len(self.titles))
+
+
+def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
+    """The table of a kind."""
+    match kind:
+        case "queries":
+            return _queries(registry, manifest)
+        case "streams":
+            return Listing(
+                ("stream", "up to", "rows", "late", "unusable", "columns"),
+                [
+                    (name, _time(state.newest), *(f"{n:,}" for n in (state.rows, state.late, state.unusable)), columns)
+                    for name, stream in registry.streams.items()
+                    for state, columns in [(manifest.streams[name], ", ".join(stream.df.columns))]
+                ],
+            )
+        case "relations":
+            relations = registry.relations.items()
+            return Listing(("relation", "columns"), [(name, ", ".join(df.columns)) for name, df in relations])
+        case "views":
+            views = registry.views.items()
+            return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
+        case "sharing":
+            return _sharing(manifest, titles)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, KINDS, "kinds"))
+
+
+def _queries(registry: Registry, manifest: Manifest) -> Listing:
+    states, some_failed = manifest.queries, any(each.error for each in registry.queries.values())
+    return Listing(
+        ("query", "status", "up to", "rows", *(["why"] if some_failed else [])),
+        [
+            (name, query.status, _time(states[name].position), f"{states[name].rows:,}", *why)
+            for name, query in registry.queries.items()
+            for why in [[in_a_line(query.error) if query.error else ""] if some_failed else []]
+        ],
+    )
+
+
+def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
+    """Operators that several queries use."""
+    rows: list[tuple[str, ...]] = []
+    for node, names in sorted(sharing(manifest).items()):
+        stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
+        some = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
+        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", some))
+    return Listing(("operator", "node", "queries", "used by"), rows)
 
 
 class Rates:
@@ -80,7 +118,7 @@ def progress(registry: Registry, manifest: Manifest, reports: Reports, rates: Ra
         shown = [each.newest for each in streams if each.newest is not None]
         rate = rates.since(name, sum(each.rows for each in streams)) if query.status == "running" else None
         lag = (max(shown) - state.position) / 1e6 if shown and state.position != EVER else None
-        held = [report for (owner, _, _), report in reports.items() if owner == name]
+        held = [report for (node, _), report in reports.items() if node in state.nodes.values()]
         rows.append(
             {
                 "query": name,
@@ -100,9 +138,3 @@ def _time(micros: int | None) -> str:
     if micros is None or micros == EVER:
         return "-"
     return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
-    return "\n".join(line.rstrip() for line in lines)

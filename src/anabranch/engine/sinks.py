@@ -10,11 +10,11 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 
 from anabranch import storage
-from anabranch.engine.failures import SPARKS, brief
+from anabranch.engine.failures import SPARKS, summarize
 from anabranch.errors import QueryError, ResourceError, suggest
-from anabranch.model.continuous import TS
+from anabranch.formats import FILE_FORMATS
+from anabranch.logical_plan import TS
 
-FORMATS = ("parquet", "json", "csv")
 SHOWN_ROWS = 20
 
 
@@ -82,7 +82,7 @@ class Files:
             self._write(given)
         except (OSError, *SPARKS) as error:
             hint = "name a folder that can be written, and columns that the format knows; then start() again"
-            raise ResourceError(f"{str(self._folder)!r} cannot be written: {brief(error)}", hint=hint) from error
+            raise ResourceError(f"{str(self._folder)!r} cannot be written: {summarize(error)}", hint=hint) from error
 
     def _write(self, given: Delivery) -> None:
         name = f"tick={given.tick:012d}"
@@ -110,10 +110,10 @@ def sink_of(given: object, options: Mapping[str, object]) -> Sink:
         return Memory()
     if given == "console":
         return Console()
-    if given in FORMATS:
+    if given in FILE_FORMATS:
         if "path" not in options:
             raise QueryError(f"sink {given!r} needs a path", hint="start(sink='parquet', path='out/')")
         return Files(str(given), str(options["path"]))
     if hasattr(given, "deliver"):
         return given
-    raise QueryError(f"unknown sink {given!r}", hint=suggest(str(given), ["memory", "console", *FORMATS], "sinks"))
+    raise QueryError(f"unknown sink {given!r}", hint=suggest(str(given), ["memory", "console", *FILE_FORMATS], "sinks"))

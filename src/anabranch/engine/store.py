@@ -1,10 +1,10 @@
-"""The input manager's shelf: rows of streams wait here until their time is complete, and as long as history is kept."""
+"""The buffer of a stream: rows wait here until their time is complete, and as long as they are retained."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch import storage
-from anabranch.cells.base import TIME, WEIGHT
-from anabranch.model.continuous import OP, TS
-from anabranch.spark.summaries import NEWEST, OLDEST
+from anabranch.engine.layout import ANSWERS, UNCONFIRMED
+from anabranch.logical_plan import OP, TS
+from anabranch.operators.base import TIME, WEIGHT
+from anabranch.spark.continuous.cell_task import WrittenFile
+from anabranch.spark.continuous.summaries import NEWEST, OLDEST
 
 WRITTEN = pa.schema(
     [
@@ -28,15 +30,10 @@ WRITTEN = pa.schema(
         ("last", pa.int64()),
     ]
 )
-UNCONFIRMED = storage.UNFINISHED
-"""Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
 ASIDE = "aside"
 """The kind of rows that are only counted: those that have to be put aside."""
 SEEN = "seen"
 """The kind of rows that a summary stands for: how many, from when to when."""
-ANSWERS, STATE = "answers", "state"
-FILED_TOGETHER = 100
-"""Ticks whose answers lie in one folder: to find those of the last one, nobody has to look through all."""
 GROUP_ROWS = 131_072
 SAMPLED_ROWS = 4096
 WRITTEN_ROW = from_arrow_schema(WRITTEN)
@@ -44,7 +41,7 @@ WRITTEN_ROW = from_arrow_schema(WRITTEN)
 
 
 @dataclass(frozen=True)
-class ShelveTask:
+class BufferTask:
     """Writes the rows of a batch into files, without what comes too late or has no usable time: that is counted.
 
     Rows whose time is complete once the batch is taken go into another file than those that still wait: most files are
@@ -61,7 +58,7 @@ class ShelveTask:
     closed
         Rows before this time are late.
     latest
-        Rows after it cannot be believed, or the watermark would run away.
+        Rows after it are unusable: they would push the watermark too far.
     skew
         Time is complete up to the largest time minus this.
     """
@@ -74,7 +71,7 @@ class ShelveTask:
     skew: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and tell what was written."""
+        """Write, and report what was written."""
         writer = _Files(self.folder, self.name, self.prefix)
         waiting: pa.Table | None = None
         aside = 0
@@ -88,11 +85,11 @@ class ShelveTask:
                 waiting = rows.filter(pc.invert(complete))
         if waiting is not None:
             writer.write("kept", waiting, "waiting")
-        told = writer.close()
+        reports = writer.close()
         if aside:
-            told.append({"name": self.name, "kind": ASIDE, "path": "", "rows": aside, "first": None, "last": None})
-        if told:
-            yield pa.RecordBatch.from_pylist(told, WRITTEN)
+            reports.append({"name": self.name, "kind": ASIDE, "path": "", "rows": aside, "first": None, "last": None})
+        if reports:
+            yield pa.RecordBatch.from_pylist(reports, WRITTEN)
 
     def _usable(self, table: pa.Table) -> pa.Table:
         times = table[TIME]
@@ -105,7 +102,7 @@ class ShelveTask:
 
 @dataclass(frozen=True)
 class AsideTask:
-    """Writes the rows of a batch that come too late, and those that have no usable time; see `ShelveTask`."""
+    """Writes the rows of a batch that come too late, and those that have no usable time; see `BufferTask`."""
 
     name: str
     folder: str
@@ -114,7 +111,7 @@ class AsideTask:
     latest: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and tell what was written."""
+        """Write, and report what was written."""
         writer = _Files(self.folder, self.name, self.prefix)
         for table in _gathered(batches):
             times = table[TIME]
@@ -122,14 +119,14 @@ class AsideTask:
             late = pc.and_(pc.invert(unusable), pc.fill_null(pc.less(times, self.closed), False))
             writer.write("unusable", table.filter(unusable))
             writer.write("late", table.filter(late))
-        told = writer.close()
-        if told:
-            yield pa.RecordBatch.from_pylist(told, WRITTEN)
+        reports = writer.close()
+        if reports:
+            yield pa.RecordBatch.from_pylist(reports, WRITTEN)
 
 
 @dataclass(frozen=True)
 class SumsTask:
-    """Writes a summary of a batch, and tells of the rows that it stands for; see `spark/summaries.py`.
+    """Writes a summary of a batch, and reports the rows that it stands for; see `spark/continuous/summaries.py`.
 
     The smallest time of its file is that of the rows, the largest is that of the sums.
     """
@@ -139,7 +136,7 @@ class SumsTask:
     prefix: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and tell what was written."""
+        """Write, and report what was written."""
         for sums in _gathered(batches):
             about = {"name": self.name, "path": ""}
             known = sums.filter(pc.is_valid(sums[TIME]))
@@ -166,34 +163,58 @@ class AnswerTask:
         Of the checkpoint.
     prefix
         Of file names: block, tick and attempt.
-    told
+    output
         The columns of a stage's result, each with its name in the answer.
     changes
-        Whether the answer tells what comes and what goes.
+        Whether the answer is a changelog.
     """
 
     name: str
     folder: str
     prefix: str
-    told: tuple[tuple[str, str], ...]
+    output: tuple[tuple[str, str], ...]
     changes: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and tell what was written."""
-        file = None
-        for batch in batches:
-            if batch.num_rows:
-                file = file or _File(self.folder, ANSWERS, self.name, self.prefix)
-                file.write(pa.Table.from_batches([self._answer(batch)]))
-        if file is not None:
-            yield pa.RecordBatch.from_pylist([file.close()], WRITTEN)
+        """Write, and return a row about the file."""
+        writer = self.begin()
+        writer.write(batches)
+        if writer.file is not None:
+            yield pa.RecordBatch.from_pylist([writer.file.close()], WRITTEN)
+
+    def begin(self) -> _AnswerWriter:
+        """Begin to write."""
+        return _AnswerWriter(self)
 
     def _answer(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {shown: batch.column(unique) for unique, shown in self.told}
+        columns = {shown: batch.column(unique) for unique, shown in self.output}
         columns[TS] = batch.column(TIME).cast(pa.timestamp("us", "UTC"))
         if self.changes:
             columns[OP] = pc.if_else(pc.greater(batch.column(WEIGHT), 0), "+", "-")
         return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+class _AnswerWriter:
+    """The file of an answer, made when there is something to write."""
+
+    def __init__(self, task: AnswerTask) -> None:
+        self._task = task
+        self.file: _File | None = None
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write some rows."""
+        task = self._task
+        for batch in batches:
+            if batch.num_rows:
+                self.file = self.file or _File(task.folder, ANSWERS, task.name, task.prefix)
+                self.file.write(pa.Table.from_batches([task._answer(batch)]))
+
+    def close(self) -> list[WrittenFile]:
+        """The end; returns what was written."""
+        if self.file is None:
+            return []
+        about = self.file.close()
+        return [WrittenFile(self._task.name, str(about["path"]), self.file.rows)]
 
 
 class _Files:
@@ -234,7 +255,7 @@ class _File:
         self._about = {"name": name, "kind": kind, "path": f"{kind}/{name}/{prefix}-{uuid.uuid4().hex[:12]}.parquet"}
         self._file = storage.NewFile(Path(folder) / (self._about["path"] + ("" if kind == "kept" else UNCONFIRMED)))
         self._writer: pq.ParquetWriter | None = None
-        self._rows = 0
+        self.rows = 0
         self._first: int | None = None
         self._last: int | None = None
 
@@ -245,7 +266,7 @@ class _File:
                 sink = self._file.sink
                 self._writer = pq.ParquetWriter(sink, table.schema, compression="snappy", use_dictionary=few)
             self._writer.write_table(table)
-        self._rows += table.num_rows
+        self.rows += table.num_rows
         if TIME in table.schema.names:
             bounds = pc.min_max(table[TIME]).as_py()
             if bounds["min"] is not None:
@@ -257,7 +278,7 @@ class _File:
             with self._file.writing():
                 self._writer.close()
         self._file.close()
-        return {**self._about, "rows": self._rows, "first": self._first, "last": self._last}
+        return {**self._about, "rows": self.rows, "first": self._first, "last": self._last}
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
@@ -273,40 +294,6 @@ def confirm(folder: Path, paths: Sequence[str]) -> None:
     storage.require(folder / (path + UNCONFIRMED) for path in paths)
     for path in paths:
         storage.rename(folder / (path + UNCONFIRMED), folder / path)
-
-
-def prefix_of(tick: int, attempt: str) -> str:
-    """What names of files that an attempt at a tick writes begin with."""
-    return f"{tick:012d}-{attempt}"
-
-
-def tick_of(path: Path) -> int:
-    """The tick in which a file was written."""
-    return int(path.name.split("-", 1)[0])
-
-
-def block_of(tick: int) -> int:
-    """The block that the answers of a tick belong to."""
-    return tick // FILED_TOGETHER
-
-
-def last_tick(block: int) -> int:
-    """The last tick whose answers belong to a block."""
-    return (block + 1) * FILED_TOGETHER - 1
-
-
-def block_name(block: int) -> str:
-    """The folder of a block."""
-    return f"{block:010d}"
-
-
-def filed(prefix: str) -> str:
-    """Where the answers of an attempt lie among those of a query.
-
-    >>> filed(prefix_of(1234, "abc"))
-    '0000000012/000000001234-abc'
-    """
-    return f"{block_name(block_of(tick_of(Path(prefix))))}/{prefix}"
 
 
 def now() -> int:

@@ -1,7 +1,7 @@
 """SysStream: what operators, streams and queries did in each tick, as a stream that queries can read.
 
 `Select Istream(entity, value) From SysStream [Now] Where property = 'memory' And value > 1e9` watches the state of all
-operators. Rows of a tick are offered with the next tick that streams cause: nobody would be told of silence alone.
+operators. The rows of a tick come with the next tick that streams cause.
 
 Notes
 -----
@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from anabranch.cells.base import EVER
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.manifest import Manifest, QueryState
-from anabranch.spark.cell_task import CellReport, Reports
+from anabranch.operators.base import EVER
+from anabranch.spark.continuous.cell_task import CellReport, Reports
+from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.schemas import empty_frame
-from anabranch.spark.summaries import stream_of
 
 NAME = "SysStream"
 SCHEMA = (
@@ -40,8 +40,8 @@ Row = tuple[datetime, int, str | None, str, str, float]
 
 
 @dataclass(frozen=True)
-class Did:
-    """What a tick did: reports of operators, rows that were put on each shelf, and how long it took."""
+class TickStatistics:
+    """What a tick did: reports of operators, rows that were put in each buffer, and how long it took."""
 
     reports: Reports
     queued: Mapping[str, int]
@@ -57,8 +57,8 @@ def sys_stream(spark: SparkSession) -> StreamInput:
     return StreamInput(NAME, empty_frame(spark, SCHEMA), "ts", 0, "seq", None, 0, None)
 
 
-def published(old: Manifest, new: Manifest, did: Did, titles: dict[tuple[str, int], str]) -> list[Row]:
-    """What a tick has to tell: counts, rates, selectivities, memory and lag."""
+def published(old: Manifest, new: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str]) -> list[Row]:
+    """The rows of a tick: counts, rates, selectivities, memory and lag."""
     moment = datetime.now(UTC)
     found = [("", "engine", "seconds", did.seconds), *_streams(old, new, did), *_queries(old, new)]
     found += _operators(new, did, titles)
@@ -73,7 +73,7 @@ def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
     return spark.createDataFrame(list(rows), SCHEMA)
 
 
-def _streams(old: Manifest, new: Manifest, did: Did) -> Iterator[tuple[str, str, str, float]]:
+def _streams(old: Manifest, new: Manifest, did: TickStatistics) -> Iterator[tuple[str, str, str, float]]:
     for name, state in new.streams.items():
         if name != NAME and name == stream_of(name):
             came = state.rows - (old.streams[name].rows if name in old.streams else 0)
@@ -102,13 +102,14 @@ def _lag(manifest: Manifest, state: QueryState) -> float | None:
 
 
 def _operators(
-    manifest: Manifest, did: Did, titles: dict[tuple[str, int], str]
+    manifest: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str]
 ) -> Iterator[tuple[str, str, str, float]]:
     """An operator is as far as its query."""
-    cells: dict[tuple[str, int], list[CellReport]] = defaultdict(list)
-    for (query, stage, _), report in did.reports.items():
-        cells[query, stage].append(report)
-    for (query, stage), found in cells.items():
+    nodes: dict[str, list[CellReport]] = defaultdict(list)
+    for (node, _), report in did.reports.items():
+        nodes[node].append(report)
+    used = [(query, stage, node) for query, state in manifest.queries.items() for stage, node in state.nodes.items()]
+    for query, stage, found in ((query, stage, nodes[node]) for query, stage, node in used if node in nodes):
         entity = f"{titles.get((query, stage), 'operator')} {stage}"
         came, went = (sum(getattr(each, name) for each in found) for name in ("rows_in", "rows_out"))
         yield query, entity, "rows in", came

@@ -33,7 +33,7 @@ def _start(spark: SparkSession, tasks: int) -> None:
 
 def _import(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import anabranch.engine.store
-    import anabranch.spark.cell_task  # noqa: F401
+    import anabranch.spark.continuous.cell_task  # noqa: F401
 
     pa.array([0.0]).to_pandas()
     yield from batches

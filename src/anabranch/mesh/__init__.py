@@ -1,6 +1,9 @@
 """Query Mesh: several routes for one query, and a small decision tree that sends every tuple along its own.
 
-`optimize` turns sampled rows into a `Mesh`; `Fabric` executes its routes.
+This package has the search for routes in a sample, which takes place on the driver: training tuples, the lattice of
+configurations and its searches, the cost model, the decision tree (`optimize` turns sampled rows into a `Mesh`), the
+choice between a mesh and content-based routes (`plan_search`), and tuning after drift (`self_tuning`). `Fabric` is the
+paper's executor. A mesh that is found becomes a `RoutePlan`, which `routing` runs in the workers.
 
 >>> import numpy as np
 >>> uniform = np.random.default_rng(0).random((200, 2)) < (0.2, 0.6)

@@ -23,7 +23,8 @@ from anabranch.model.arrays import Floats
 from anabranch.model.attributes import is_discrete, is_numeric, known_values, numbers
 
 Column = NDArray[Any]
-Columns = Mapping[str, Column]
+SampleColumns = Mapping[str, Column]
+"""Attributes of sampled rows, by name, as the mesh sees them."""
 
 
 def numeric(array: pa.Array) -> Floats:
@@ -53,7 +54,7 @@ def usable(kind: pa.DataType) -> bool:
 
 
 def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One piece."""
+    """A chunked array as one array."""
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 

@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.errors import UnknownColumn
-from anabranch.mesh.attributes import Column, Columns, numeric, whole
+from anabranch.mesh.attributes import Column, SampleColumns, numeric, whole
 from anabranch.mesh.induction import Limits, induce
 from anabranch.mesh.nodes import (
     Among,
@@ -46,14 +46,13 @@ from anabranch.mesh.nodes import (
     Test,
     node_from_dict,
     node_to_dict,
+    path_texts,
     renumbered,
     simplified,
-    told,
     walk,
 )
 from anabranch.model.arrays import Counts, Floats, Mask
-
-Arrays = Mapping[str, pa.Array]
+from anabranch.model.attributes import AttributeArrays
 
 EMPTY = Leaf(0)
 
@@ -67,7 +66,7 @@ class DecisionTree:
     @classmethod
     def learn(
         cls,
-        columns: Columns,
+        columns: SampleColumns,
         labels: Counts,
         weights: Floats | None = None,
         *,
@@ -91,14 +90,14 @@ class DecisionTree:
         """Other labels for the leaves, and no test left that does not matter."""
         return DecisionTree(simplified(renumbered(self.root, lambda old: labels.get(old, old))))
 
-    def classify(self, columns: Arrays, rows: int | None = None) -> Counts:
+    def classify(self, columns: AttributeArrays, rows: int | None = None) -> Counts:
         """The route of every row of a batch; an empty tree needs no columns, but then the number of `rows`."""
         if isinstance(self.root, Leaf):
             rows = len(next(iter(columns.values()), ())) if rows is None else rows
             return np.full(rows, self.root.label, dtype=np.int64)
         return _routes(self.root, _Arrow(columns))
 
-    def assign(self, columns: Columns, rows: int) -> Counts:
+    def assign(self, columns: SampleColumns, rows: int) -> Counts:
         """The same for the attributes of a sample; `rows` is their number, which an empty tree cannot tell."""
         if isinstance(self.root, Leaf):
             return np.full(rows, self.root.label, dtype=np.int64)
@@ -110,7 +109,7 @@ class DecisionTree:
 
     def paths(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """For every leaf its route and the tests that lead there, in words."""
-        return tuple((leaf.label, told(path)) for leaf, path in walk(self.root))
+        return tuple((leaf.label, path_texts(path)) for leaf, path in walk(self.root))
 
     def depths(self) -> tuple[tuple[int, int], ...]:
         """For every leaf its route and the number of tests that lead there."""
@@ -137,7 +136,7 @@ class DecisionTree:
 class _Arrow:
     """Answers tests for Arrow arrays, and turns each attribute into numbers once."""
 
-    def __init__(self, columns: Arrays) -> None:
+    def __init__(self, columns: AttributeArrays) -> None:
         self.columns = columns
         self._numbers: dict[str, Floats] = {}
 
@@ -155,7 +154,7 @@ class _Arrow:
 class _Sampled:
     """Answers tests for the attributes of a sample."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: SampleColumns) -> None:
         self.columns: Mapping[str, Column] = columns
 
     def holds(self, test: Test) -> Mask:

@@ -13,12 +13,24 @@ R. Nehme, K. Works, C. Lei, E. Rundensteiner, E. Bertino, *Multi-route query pro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from anabranch.errors import QueryError, suggest
+from anabranch.thresholds import MESH_DEVIATIONS, MESH_SAVING
 
 SEARCHES = ("opt", "ii", "sa")
 STARTS = ("route", "content", "random", "extreme-1", "extreme-n")
 ROUTE_SEARCHES = ("greedy", "rank", "exact")
+EXECUTORS = ("routes", "fabric")
+AT_LEAST_1 = (
+    "sample_tuples",
+    "training_tuples",
+    "iterations",
+    "neighbours",
+    "max_depth",
+    "max_leaves",
+    "window_tuples",
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,15 @@ class MeshConfig:
     max_depth, max_leaves
         Limits of the tree.
     window_tuples
-        W_TC: tuples classified together.
+        W_TC: tuples classified together, by the fabric.
+    executor
+        What runs the routes of a filter's Python predicates: ``routes``, an adaptive pipeline for each, or ``fabric``,
+        the Self-Routing Fabric of the paper.
+    route_tolerance
+        Neighbours on a route of the fabric are alternatives, and drawn by lottery, if changing places adds or saves at
+        most this share of the route's cost; 0 keeps nearly every route certain.
+    seed
+        Seed of the search and of the lottery.
     """
 
     search: str = "ii"
@@ -84,21 +104,28 @@ class MeshConfig:
     classification_seconds: float = 2e-8
     overhead_seconds: float = 1e-8
     route_gain: float = 0.01
-    minimum_gain: float = 0.04
-    clear_deviations: float = 3.0
+    minimum_gain: float = MESH_SAVING
+    clear_deviations: float = MESH_DEVIATIONS
     max_depth: int = 3
     max_leaves: int = 8
     window_tuples: int = 1000
+    executor: Literal["routes", "fabric"] = "routes"
+    route_tolerance: float = 0.02
+    seed: int = 0
 
     def __post_init__(self) -> None:
         _one_of("search", self.search, SEARCHES)
         _one_of("start", self.start, STARTS)
         _one_of("route_search", self.route_search, ROUTE_SEARCHES)
-        for name in ("sample_tuples", "training_tuples", "iterations", "neighbours", "max_depth", "max_leaves"):
+        _one_of("executor", self.executor, EXECUTORS)
+        for name in AT_LEAST_1:
             if getattr(self, name) < 1:
                 raise QueryError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 < self.cooling < 1:
             raise QueryError(f"cooling must be between 0 and 1, not {self.cooling}")
+        for name in ("route_tolerance", "seed"):
+            if getattr(self, name) < 0:
+                raise QueryError(f"{name} must be 0 or more, not {getattr(self, name)}")
 
     @classmethod
     def table_1(cls) -> MeshConfig:

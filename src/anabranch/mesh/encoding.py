@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.mesh.attributes import Column, Columns, is_ordered, known
+from anabranch.mesh.attributes import Column, SampleColumns, is_ordered, known
 from anabranch.mesh.nodes import Among, AtMost, Test, in_sequence
 from anabranch.model.arrays import Floats, Rows
 
@@ -49,7 +49,7 @@ class Feature:
         return AtMost(self.attribute, _between(self.steps[place], self.steps[place + 1]))
 
 
-def encode(columns: Columns, targets: Floats) -> list[Feature]:
+def encode(columns: SampleColumns, targets: Floats) -> list[Feature]:
     """All features that tell rows apart; `targets` has one column per quantity that values are sorted by."""
     found: list[Feature] = []
     for attribute, values in columns.items():

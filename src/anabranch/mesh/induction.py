@@ -5,12 +5,12 @@ is blind there. So for every pair of coarse tests the entropy that both leave to
 product; a first test that is much better than the greedy one when a second follows it becomes the root, and the learner
 goes on below.
 
->>> from anabranch.mesh.nodes import told, walk
+>>> from anabranch.mesh.nodes import path_texts, walk
 >>> grid = np.array([(a, b, u) for a in (0, 1) for b in (0, 1) for u in range(8)], dtype=np.float64)
 >>> either = (grid[:, 0] != grid[:, 1]).astype(np.int64)
 >>> columns = {"a": grid[:, 0], "b": grid[:, 1], "noise": (grid[:, 2] * 5 + grid[:, 0] * 3 + grid[:, 1]) % 7}
 >>> tree = induce(columns, either[:, np.newaxis], np.ones(32), Limits(depth=2, leaves=4, leaf_rows=1), seed=0)
->>> sorted({test for _, path in walk(tree) for test in told(path)})
+>>> sorted({test for _, path in walk(tree) for test in path_texts(path)})
 ['a <= 0.5', 'a > 0.5', 'b <= 0.5', 'b > 0.5']
 
 Notes
@@ -38,7 +38,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from anabranch.errors import MissingExtra
-from anabranch.mesh.attributes import Columns
+from anabranch.mesh.attributes import SampleColumns
 from anabranch.mesh.encoding import Feature, encode
 from anabranch.mesh.nodes import Branch, Leaf, Node
 from anabranch.model.arrays import Counts, Floats, Mask, Rows
@@ -69,7 +69,7 @@ class Limits:
         return self.leaves >= 4 and (self.depth is None or self.depth >= 2)
 
 
-def induce(columns: Columns, targets: Counts, weights: Floats, limits: Limits, seed: int) -> Node:
+def induce(columns: SampleColumns, targets: Counts, weights: Floats, limits: Limits, seed: int) -> Node:
     """A tree for one or more class columns (whole numbers from 0); its leaves are numbered from left to right."""
     indicators = _indicators(targets)
     sorted_by = (indicators, targets) if targets.shape[1] == 1 else (targets,)

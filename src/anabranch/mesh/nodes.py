@@ -5,7 +5,7 @@ A test answers *no* for NULL and NaN, always.
 >>> node = Branch(AtMost("u", 0.5), Leaf(0), Branch(Among("zone", ("north",)), Leaf(0), Leaf(1)))
 >>> node_from_dict(node_to_dict(node)) == node
 True
->>> [(leaf.label, told(path)) for leaf, path in walk(node)]
+>>> [(leaf.label, path_texts(path)) for leaf, path in walk(node)]
 [(0, ('u <= 0.5',)), (0, ('u > 0.5', "zone in ('north')")), (1, ('u > 0.5', "zone not in ('north')"))]
 """
 
@@ -87,11 +87,11 @@ def walk(node: Node, path: Path = ()) -> Iterator[tuple[Leaf, Path]]:
     yield from walk(node.no, (*path, (node.test, False)))
 
 
-def told(path: Path) -> tuple[str, ...]:
+def path_texts(path: Path) -> tuple[str, ...]:
     """The tests of a path as people read them, those that say the same of one attribute in one.
 
     >>> near, far, low = Among("zone", ("city", "coast")), Among("zone", ("coast", "hills")), AtMost("u", 2.0)
-    >>> told(((near, True), (low, True), (far, False), (AtMost("u", 1.0), True)))
+    >>> path_texts(((near, True), (low, True), (far, False), (AtMost("u", 1.0), True)))
     ("zone in ('city')", 'u <= 1')
     """
     return tuple(test.text(answer) for test, answer in joined(path))

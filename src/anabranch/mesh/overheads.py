@@ -27,8 +27,8 @@ import pyarrow as pa
 from anabranch.mesh.config import MeshConfig
 from anabranch.ordering.fixed import Fixed
 from anabranch.ordering.pipeline import CHUNK_SECONDS, FilterPipeline, Verdict
-from anabranch.routing.cells import split
-from anabranch.routing.routed import RoutePlan
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.value_classes import split
 
 TIMES = 3
 BATCH_ROWS = 4096

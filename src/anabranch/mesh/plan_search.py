@@ -13,48 +13,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.optimize import optimize
 from anabranch.mesh.overheads import measured, seconds_around
 from anabranch.mesh.training import Sample
 from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.arrays import BoolMatrix, Floats, Order, Rows
+from anabranch.model.arrays import Floats, Order
 from anabranch.ordering.greedy import greedy_order, row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.class_learner import ClassLearner
-from anabranch.routing.routed import RoutePlan
-
-SIMPLER_IS_BETTER = 0.02
-SMALLEST_SAVING = 0.02
-
-
-@dataclass(frozen=True)
-class JudgedSample:
-    """Sampled rows: their attributes, which filters drop them, and the seconds per row of each filter."""
-
-    attributes: dict[str, pa.Array]
-    drops: BoolMatrix
-    costs: Floats
-
-    def __len__(self) -> int:
-        return len(self.drops)
-
-    def take(self, rows: Rows) -> JudgedSample:
-        """Some of the rows."""
-        picked = pa.array(rows)
-        return JudgedSample({n: a.take(picked) for n, a in self.attributes.items()}, self.drops[rows], self.costs)
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.thresholds import NET_SAVING, SECOND_METHOD_SAVING
 
 
-def find(ways: Sequence[str], sample: JudgedSample, precedence: Precedence | None = None) -> RoutePlan | None:
+def find(
+    ways: Sequence[str],
+    sample: JudgedSample,
+    precedence: Precedence | None = None,
+    config: MeshConfig | None = None,
+) -> RoutePlan | None:
     """The routes that a sample suggests, none where one order is as good; a later way has to be clearly better.
 
     What they promise to save is judged on rows that they were not learned from, the same ones for every way, and is net
-    of what telling rows apart by their classifier and handling their routes costs on this machine.
+    of what telling rows apart by their classifier and handling their routes costs on this machine. `config` is that of
+    the mesh.
     """
     if not np.isfinite(sample.costs).all() or sample.drops.shape[1] < 2:
         return None
@@ -62,12 +49,12 @@ def find(ways: Sequence[str], sample: JudgedSample, precedence: Precedence | Non
     alone = float(row_costs(best_order(sample, precedence), sample.drops, sample.costs).mean())
     best: RoutePlan | None = None
     for way in ways:
-        found = (_mesh if way == "mesh" else _content)(sample, precedence)
+        found = _mesh(sample, precedence, config or MeshConfig()) if way == "mesh" else _content(sample, precedence)
         if found is None:
             continue
         around = seconds_around(found, sample.attributes, float(sample.costs.sum()))
         net = found.promised_saving - around / alone
-        if net > (SMALLEST_SAVING if best is None else best.promised_saving + SIMPLER_IS_BETTER):
+        if net > (NET_SAVING if best is None else best.promised_saving + SECOND_METHOD_SAVING):
             best = replace(found, promised_saving=net)
     return best
 
@@ -93,11 +80,12 @@ def _content(sample: JudgedSample, precedence: Precedence) -> RoutePlan | None:
     learner = ClassLearner(sample.drops.shape[1], precedence)
     learner.add(sample.attributes, sample.drops)
     found = learner.propose(sample.costs)
-    return None if found is None else RoutePlan(found.cells, found.orders, "content", found.saving)
+    return None if found is None else RoutePlan(found.classes, found.orders, "content", found.saving)
 
 
-def _mesh(sample: JudgedSample, precedence: Precedence) -> RoutePlan | None:
+def _mesh(sample: JudgedSample, precedence: Precedence, config: MeshConfig) -> RoutePlan | None:
     filters, row_seconds = sample.drops.shape[1], float(sample.costs.sum())
-    config = measured(MeshConfig(), sample.attributes, filters=filters, row_seconds=row_seconds)
-    mesh = optimize(Sample.from_arrow(sample.attributes, sample.drops, sample.costs), config, precedence)
+    config = measured(config, sample.attributes, filters=filters, row_seconds=row_seconds)
+    training = Sample.from_arrow(sample.attributes, sample.drops, sample.costs)
+    mesh = optimize(training, config, precedence, config.seed)
     return None if len(set(mesh.routes)) < 2 else RoutePlan(TreeRoutes(mesh.tree), mesh.routes, "mesh", mesh.saving)

@@ -46,21 +46,22 @@ import numpy as np
 
 from anabranch.errors import MissingExtra
 from anabranch.mesh.classifier import DecisionTree
-from anabranch.mesh.plan_search import JudgedSample, best_order, costs_by_route, find, paid
+from anabranch.mesh.config import MeshConfig
+from anabranch.mesh.plan_search import best_order, costs_by_route, find, paid
 from anabranch.mesh.training import Sample
 from anabranch.mesh.tree_routes import TreeRoutes
 from anabranch.model.arrays import Counts, Floats
 from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.held_out import halves
-from anabranch.routing.routed import RoutePlan
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.thresholds import TUNING_DEVIATIONS, TUNING_SAVING
 
 Need = Literal["classifier", "routes", "both"]
 
 FEWEST_ROWS = 60
 WRONG_ROUTE = 1.05
-WORTHWHILE = 0.02
-CLEAR_DEVIATIONS = 2.0
 
 
 @dataclass(frozen=True)
@@ -99,25 +100,30 @@ class SelfTuning:
 
 
 def tune(
-    need: Need, plan: RoutePlan, sample: JudgedSample, precedence: Precedence | None = None, ways: Sequence[str] = ()
+    need: Need,
+    plan: RoutePlan,
+    sample: JudgedSample,
+    precedence: Precedence | None = None,
+    ways: Sequence[str] = (),
+    config: MeshConfig | None = None,
 ) -> Tuned | None:
     """Another plan, or one order for all, if that pays on rows it was not learned from; none to leave it as it is.
 
-    `ways` are those of `plan_search.find`; without, the way that the plan came from. Every plan is charged with what
-    its classifier and its routes cost by themselves.
+    `ways` and `config` are those of `plan_search.find`; without ways, the one that the plan came from. Every plan is
+    charged with what its classifier and its routes cost by themselves.
     """
     precedence = precedence or Precedence.none(sample.drops.shape[1])
     if len(sample) < 2 * FEWEST_ROWS or not np.isfinite(sample.costs).all():
         return None
     tuned, single, now = [], [], []
     for learn, check in ((sample.take(known), sample.take(unseen)) for known, unseen in halves(len(sample))):
-        candidate = _candidate(need, plan, learn, precedence, ways)
+        candidate = _candidate(need, plan, learn, precedence, ways, config)
         now.append(paid(plan, check))
         single.append(row_costs(best_order(learn, precedence), check.drops, check.costs))
         tuned.append(single[-1] if candidate is None else paid(candidate, check))
     spent, alone, wished = map(np.concatenate, (now, single, tuned))
-    if _pays(spent, wished) and wished.mean() < (1 - WORTHWHILE) * alone.mean():
-        found = _candidate(need, plan, sample, precedence, ways)
+    if _pays(spent, wished) and wished.mean() < (1 - TUNING_SAVING) * alone.mean():
+        found = _candidate(need, plan, sample, precedence, ways, config)
         saving = 1 - float(wished.sum() / spent.sum())
         if found is not None:
             return Tuned(found, f"drift: {_named(need)} tuned, saves {100 * saving:.0f} %")
@@ -135,14 +141,19 @@ def again(
         return None
     alone = row_costs(best_order(sample, precedence), sample.drops, sample.costs)
     spent, wished = alone if plan is None else paid(plan, sample), paid(known, sample)
-    if not _pays(spent, wished) or wished.mean() >= (1 - WORTHWHILE) * alone.mean():
+    if not _pays(spent, wished) or wished.mean() >= (1 - TUNING_SAVING) * alone.mean():
         return None
     saving = 1 - float(wished.sum() / spent.sum())
     return Tuned(known, f"a plan seen before fits again, saves {100 * saving:.0f} %")
 
 
 def _candidate(
-    need: Need, plan: RoutePlan, sample: JudgedSample, precedence: Precedence, ways: Sequence[str]
+    need: Need,
+    plan: RoutePlan,
+    sample: JudgedSample,
+    precedence: Precedence,
+    ways: Sequence[str],
+    config: MeshConfig | None,
 ) -> RoutePlan | None:
     if need == "routes":
         codes = plan.classifier.classify(sample.attributes)
@@ -154,13 +165,13 @@ def _candidate(
         columns = Sample.from_arrow(sample.attributes, sample.drops, sample.costs).columns
         tree = DecisionTree.learn(columns, labels, leaf_rows=len(labels) // 50)
         return replace(plan, classifier=TreeRoutes(tree)) if tree.attributes() else None
-    return find(ways or (plan.origin,), sample, precedence)
+    return find(ways or (plan.origin,), sample, precedence, config)
 
 
 def _pays(before: Floats, after: Floats) -> bool:
     saved = before - after
     noise = float(saved.std()) / np.sqrt(len(saved))
-    return bool(saved.mean() > max(WORTHWHILE * before.mean(), CLEAR_DEVIATIONS * noise))
+    return bool(saved.mean() > max(TUNING_SAVING * before.mean(), TUNING_DEVIATIONS * noise))
 
 
 def _drifted(detector: Any, values: np.ndarray[Any, Any]) -> bool:

@@ -50,6 +50,15 @@ def operators(stack: Token) -> tuple[int, ...]:
     return tuple(op for e in stack for op in ((e,) if isinstance(e, int) else sorted(e)))
 
 
+def route(stack: Token) -> tuple[int | frozenset[int], ...]:
+    """The filters of a token, with sets of those that may come in any sequence: what `token` made a token of.
+
+    >>> route(read("<2, 1|3>"))
+    (1, frozenset({0, 2}))
+    """
+    return tuple(e - 1 if isinstance(e, int) else frozenset(op - 1 for op in e) for e in stack)
+
+
 def written(stack: Token) -> str:
     """As in the paper: ``<2, 1|3, 4>``."""
     return f"<{', '.join(str(e) if isinstance(e, int) else '|'.join(map(str, sorted(e))) for e in stack)}>"

@@ -38,7 +38,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import InternalError
-from anabranch.mesh.attributes import Column, Columns, column, is_ordered, known, usable
+from anabranch.mesh.attributes import Column, SampleColumns, column, is_ordered, known, usable
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.induction import Limits, induce
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Rows
@@ -61,7 +61,7 @@ class Sample:
         Seconds per call of each filter; NaN where unknown.
     """
 
-    columns: Columns
+    columns: SampleColumns
     drops: BoolMatrix
     costs: Floats
 

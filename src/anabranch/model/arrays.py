@@ -17,7 +17,7 @@ Order = tuple[int, ...]
 
 @lru_cache(maxsize=4)
 def all_rows(count: int) -> Rows:
-    """The places of all rows of a chunk, for reading: the same array each time, so that it is known by sight.
+    """The places of all rows of a chunk: a read-only array, the same object each time, so that `is` recognises it.
 
     >>> all_rows(3).tolist(), all_rows(3) is all_rows(3)
     ([0, 1, 2], True)

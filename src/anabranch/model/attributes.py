@@ -1,8 +1,8 @@
-"""Attributes that routes are told apart by: which columns may serve, and their values as numbers."""
+"""Attributes, the columns that routes are chosen by: which types can be attributes, and their values as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,17 +12,20 @@ import pyarrow.compute as pc
 from anabranch.model.arrays import Floats
 
 ClockPart = Literal["hour", "weekday"]
+AttributeArrays = Mapping[str, pa.Array]
+"""Attributes of some rows, by name."""
+
 LAST_MICROSECOND = 2_145_916_800_000_000 - 1
-"""Of 2037: later on Arrow knows no daylight saving, and would tell rows apart in another way than Spark."""
+"""Of the year 2037: Arrow has no daylight saving after it, and its hours would differ from those of Spark."""
 UNREADABLE = (ArithmeticError, ValueError, pa.ArrowException)
 """What Arrow raises for values that Python does not have: dates after the year 9999, texts that are not UTF-8."""
 
 LONGEST_TEXT = 256
-"""Bytes of a text that can tell rows apart; longer ones are documents, not the name of a class."""
+"""Bytes of the longest text that routes are chosen by; longer ones are documents, not names of classes."""
 
 
 def is_discrete(kind: pa.DataType) -> bool:
-    """Whether values of a type are told apart by equality rather than by order."""
+    """Whether routes compare values of a type by equality rather than by order."""
     if pa.types.is_dictionary(kind):
         return is_discrete(kind.value_type)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind))
@@ -41,9 +44,9 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def bounded(array: pa.Array) -> pa.Array:
-    """The values as routes look at them: a long text is like none of the values that are listed, and counts as NULL.
+    """The values that routes see: NULL for a text longer than `LONGEST_TEXT`, which equals none of the listed values.
 
-    Its length is all that is looked at; samples of documents stay small.
+    Only lengths are read, so that samples of documents stay small.
 
     >>> bounded(pa.array(["GET", "x" * 1_000_000])).to_pylist()
     ['GET', None]
@@ -74,7 +77,7 @@ def numbers(array: pa.Array) -> Floats:
 
 
 def python_values(array: pa.Array) -> list[Any] | None:
-    """The values in Python, None if it does not have one of them.
+    """The values in Python, None if it cannot represent one of them.
 
     >>> python_values(pa.array([4_000_000, 0]).cast(pa.int32()).cast(pa.date32())) is None
     True
@@ -86,7 +89,7 @@ def python_values(array: pa.Array) -> list[Any] | None:
 
 
 def known_values(array: pa.Array) -> list[Any]:
-    """The values in Python, None also for those that it does not have.
+    """The values in Python, None also for those that Python cannot represent.
 
     >>> known_values(pa.array([b"north", bytes([255])]).cast(pa.string(), safe=False))
     ['north', None]
@@ -99,7 +102,7 @@ def known_values(array: pa.Array) -> list[Any]:
 
 
 def clock_parts(kind: pa.DataType) -> tuple[ClockPart, ...]:
-    """What comes back in values of a type that only grow."""
+    """The parts of a timestamp or date that recur while the value itself only grows."""
     return ("hour", "weekday") if pa.types.is_timestamp(kind) else ("weekday",) if pa.types.is_date(kind) else ()
 
 

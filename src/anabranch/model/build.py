@@ -1,4 +1,4 @@
-"""What a user writes: `predicate(...)`, `lookup(...)`, or a bare Spark column expression or SQL text."""
+"""Makes predicates: `predicate(...)`, `lookup(...)`, and `gather` for bare column expressions and SQL texts."""
 
 from __future__ import annotations
 
@@ -107,9 +107,10 @@ def lookup(
         A set, list, pandas, Polars or Arrow table or column, or a small Spark DataFrame (collected once, when first
         used).
     on
-        The table's column, where it has more than one; `"prefix"` asks for prefix matching as well.
+        The table's column, where it has more than one.
     match
-        `"exact"`, or `"prefix"`: networks such as `10.2.0.0/16`, whole addresses, or leading text such as `10.2.`
+        `"exact"` (default), or `"prefix"`: the values are networks such as `10.2.0.0/16`, whole addresses, or leading
+        text such as `10.2.`
     negate
         Keep the rows that are *not* found. NULL is neither found nor not found.
 
@@ -128,12 +129,18 @@ def lookup(
             hint="pass the DataFrame that has it: df.select(...)",
         )
     if isinstance(values, Iterator):
-        values = list(values)  # it can be gone through once, and a predicate may be used more often
-    chosen = match or ("prefix" if on == "prefix" else "exact")
-    if chosen not in ("exact", "prefix"):
-        raise QueryError(f"lookup match is {chosen!r}", hint="use match='exact' or match='prefix'")
+        values = list(values)  # an iterator ends after one pass, and a predicate may be used again
+    if match is None and on == "prefix":  # once it meant both; a guess could return the wrong rows
+        raise QueryError(
+            "lookup has on='prefix' and no match: on names a column",
+            hint="match='prefix' matches prefixes; for a column named 'prefix' add match='exact' or match='prefix'",
+        )
+    if match not in (None, "exact", "prefix"):
+        raise QueryError(f"lookup has match={match!r}", hint="use match='exact' or match='prefix'")
     name = name or f"lookup({column})"
-    return LookupPredicate(name, pinned=pinned, column=column, values=values, on=on, match=chosen, negate=negate)
+    return LookupPredicate(
+        name, pinned=pinned, column=column, values=values, on=on, match=match or "exact", negate=negate
+    )
 
 
 def native(
@@ -198,7 +205,7 @@ def _unwrap(function: Any, returns: Any, columns: int) -> tuple[Callable[..., An
 
 
 def _check_kind(name: str, kind: Any) -> None:
-    """Refuse what is not even a text; whether a text is a kind is for the predicate to say."""
+    """Refuse what is not a string; `Predicate` refuses strings that are not kinds."""
     if kind is not None and not isinstance(kind, str):
         raise QueryError(
             f"predicate {name!r} has kind {kind!r}", hint=suggest(str(kind), typing.get_args(Kind), "kinds")
@@ -208,17 +215,17 @@ def _check_kind(name: str, kind: Any) -> None:
 def _check_returns(name: str, returns: Any, test: Any) -> None:
     if _is_user_defined(returns):
         raise QueryError(
-            f"predicate {name!r} returns {returns.simpleString()}, a user-defined type, which only Spark's own UDFs do",
+            f"predicate {name!r} returns {returns.simpleString()}, a user-defined type, which predicates cannot return",
             hint='return its parts, e.g. returns="array<double>" for a vector',
         )
     if test is not None and not callable(test):
         raise QueryError(
-            f"predicate {name!r} has test={test!r}, which is no function", hint="e.g. test=lambda value: value > 0.5"
+            f"predicate {name!r} has test={test!r}, which is not a function", hint="e.g. test=lambda value: value > 0.5"
         )
     boolean = returns is None or str(returns).lower() in ("boolean", "bool", "booleantype()")
     if not boolean and test is None:
         raise QueryError(
-            f"predicate {name!r} returns {returns}, and nothing decides on that value",
+            f"predicate {name!r} returns {returns}, and has no test that decides on the value",
             hint="give test=..., e.g. test=lambda value: value > 0.5",
         )
 
@@ -236,17 +243,20 @@ def _check(name: str, columns: Sequence[Any], keep: Any, time_limit: Any) -> Non
     wrong = [c for c in columns if not isinstance(c, str)]
     if wrong:
         raise QueryError(
-            f"predicate {name!r} was given {type(wrong[0]).__name__} for a column", hint="pass column names"
+            f"a column of predicate {name!r} is given as {type(wrong[0]).__name__}, not by name",
+            hint="pass column names",
         )
     if keep is not None and keep in columns:
         raise QueryError(
             f"predicate {name!r} reads {keep!r}, the column that it keeps", hint="give keep=... a new name"
         )
     if keep is not None and not (isinstance(keep, str) and keep):
-        raise QueryError(f"predicate {name!r} has keep={keep!r}", hint="keep is the name of the column to carry on")
+        raise QueryError(
+            f"predicate {name!r} has keep={keep!r}", hint="keep is the name of the column that gets the value"
+        )
     if time_limit is not None and not (isinstance(time_limit, int | float) and LEAST_LIMIT <= time_limit < math.inf):
         raise QueryError(
-            f"predicate {name!r} has a time limit of {time_limit!r} s",
+            f"predicate {name!r} has time_limit={time_limit!r}",
             hint=f"use a number of seconds, at least {LEAST_LIMIT}",
         )
 
@@ -254,18 +264,18 @@ def _check(name: str, columns: Sequence[Any], keep: Any, time_limit: Any) -> Non
 def _refuse_for_columns(options: Sequence[str]) -> None:
     if options:
         raise QueryError(
-            f"a column expression takes no {options[0]}: it is left to Spark",
-            hint="only name, kind, strict and pinned; compute values with withColumn, or in a Python function",
+            f"a column expression takes no {options[0]}: Spark evaluates it by itself",
+            hint="it takes name, kind, strict and pinned; compute values with withColumn, or in a Python function",
         )
 
 
 def _check_parameters(name: str, function: Callable[..., Any], flavour: Flavour, columns: Sequence[str]) -> None:
-    """Refuse a function that cannot be called with its columns, where it says what it takes."""
+    """Refuse a function whose signature does not take its columns; some built-in ones have none."""
     if inspect.iscoroutinefunction(function) or (flavour == "scalar" and inspect.isgeneratorfunction(function)):
         kind = "a generator" if inspect.isgeneratorfunction(function) else "an async function"
         raise QueryError(
-            f"predicate {name!r} is {kind}, which returns no answer by itself",
-            hint="use a function that returns one; a generator takes and yields batches: Iterator[pd.Series]",
+            f"predicate {name!r} is {kind}, which does not return a result",
+            hint="use a function that returns one; a generator of batches takes and yields Iterator[pd.Series]",
         )
     try:
         signature = inspect.signature(function)
@@ -275,8 +285,9 @@ def _check_parameters(name: str, function: Callable[..., Any], flavour: Flavour,
     try:
         signature.bind(*range(given))
     except TypeError as error:
+        noun = "column" if len(columns) == 1 else "columns"
         raise QueryError(
-            f"predicate {name!r} cannot be called with {len(columns)} columns: {error}",
+            f"predicate {name!r} cannot be called with {len(columns)} {noun}: {error}",
             hint="name one column for each parameter: ab.predicate(function, 'first', 'second')",
         ) from None
 

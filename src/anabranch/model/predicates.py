@@ -38,7 +38,7 @@ class Predicate:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise QueryError(f"a predicate has name={self.name!r}", hint="a name is a text")
+            raise QueryError(f"a predicate has name={self.name!r}", hint="a name is a string")
         if self.kind not in get_args(Kind):
             raise QueryError(
                 f"predicate {self.name!r} has kind {self.kind!r}", hint=suggest(self.kind, get_args(Kind), "kinds")
@@ -127,7 +127,7 @@ class LookupPredicate(Predicate):
 
 
 def as_kept(predicates: Sequence[Predicate], fold: Callable[[str], str] = str.lower) -> tuple[Predicate, ...]:
-    """The predicates, those that read a kept column by its very name; `fold` makes names equal that are the same.
+    """The predicates, which name kept columns in their own spelling; `fold` maps the spellings of a name to one.
 
     >>> reader, keeper = as_kept([PythonPredicate("top", columns=("Score",)), PythonPredicate("score", keep="score")])
     >>> reader.reads
@@ -152,7 +152,8 @@ def require_unique_names(predicates: Sequence[Predicate]) -> None:
         counted = Counter(name.lower() if what == "kept column" else name for name in names)
         twice = [name for name, times in counted.items() if times > 1]
         if twice:
-            raise QueryError(f"two predicates have the {what} {twice[0]!r}", hint="give each its own name=...")
+            option = "keep" if what == "kept column" else "name"
+            raise QueryError(f"two predicates have the {what} {twice[0]!r}", hint=f"give each its own {option}=...")
 
 
 def constraints(predicates: Sequence[Predicate], *, strict: bool = False) -> frozenset[tuple[int, int]]:
@@ -176,35 +177,35 @@ def constraints(predicates: Sequence[Predicate], *, strict: bool = False) -> fro
 
 
 @dataclass(frozen=True)
-class Stage:
+class FilterStage:
     """A run of predicates for one executor: positions in the written list."""
 
     executor: Literal["catalyst", "arrow"]
     members: tuple[int, ...]
 
 
-def stages(predicates: Sequence[Predicate], *, strict: bool = False) -> tuple[Stage, ...]:
+def stages(predicates: Sequence[Predicate], *, strict: bool = False) -> tuple[FilterStage, ...]:
     """Cut a written list into stages: native predicates first, as far as no constraint forbids it.
 
     >>> native = [NativePredicate("n1"), NativePredicate("n2")]
     >>> stages([PythonPredicate("p"), *native])
-    (Stage(executor='catalyst', members=(1, 2)), Stage(executor='arrow', members=(0,)))
+    (FilterStage(executor='catalyst', members=(1, 2)), FilterStage(executor='arrow', members=(0,)))
     >>> [s.members for s in stages([PythonPredicate("p", kind="volatile"), *native])]
     [(0,), (1, 2)]
     >>> stages([PythonPredicate("reader", columns=("k",)), PythonPredicate("keeper", keep="k")])
-    (Stage(executor='arrow', members=(0, 1)),)
+    (FilterStage(executor='arrow', members=(0, 1)),)
     >>> [s.members for s in stages([NativePredicate("reader", columns=("k",)), PythonPredicate("keeper", keep="k")])]
     [(1,), (0,)]
     """
     edges = constraints(predicates, strict=strict)
-    left, cut = set(range(len(predicates))), list[Stage]()
+    left, cut = set(range(len(predicates))), list[FilterStage]()
     while left:
         stuck = True
         for executor in ("catalyst", "arrow"):
             fitting = {i for i in left if isinstance(predicates[i], NativePredicate) == (executor == "catalyst")}
             members = _unblocked(fitting, left, edges)
             if members:
-                cut.append(Stage(executor, members))
+                cut.append(FilterStage(executor, members))
                 left, stuck = left.difference(members), False
         if stuck:
             raise _circle([predicates[i] for i in sorted(left)])
@@ -212,7 +213,7 @@ def stages(predicates: Sequence[Predicate], *, strict: bool = False) -> tuple[St
 
 
 def _unblocked(fitting: Set[int], left: Set[int], edges: Set[tuple[int, int]]) -> tuple[int, ...]:
-    """Those of one executor that wait for nobody outside, directly or not."""
+    """Those of one executor that need no predicate of the other one first, directly or not."""
     ready: set[int] = set()
     waits = {i: {before for before, after in edges if after == i and before in left} for i in fitting}
     while more := {i for i in fitting - ready if waits[i] <= ready}:
@@ -223,6 +224,6 @@ def _unblocked(fitting: Set[int], left: Set[int], edges: Set[tuple[int, int]]) -
 def _circle(predicates: Sequence[Predicate]) -> QueryError:
     names = ", ".join(repr(p.name) for p in predicates)
     return QueryError(
-        f"the predicates {names} wait for each other: no order suits them",
+        f"the predicates {names} depend on each other in a circle",
         hint="a kept column is computed before it is read, and nothing moves across a pinned or volatile predicate",
     )

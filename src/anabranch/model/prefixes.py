@@ -28,7 +28,7 @@ class PrefixSet:
         texts: list[str] = []
         for prefix in prefixes:
             if not isinstance(prefix, str):
-                raise QueryError(f"a prefix must be text, not {type(prefix).__name__}: {prefix!r}")
+                raise QueryError(f"a prefix must be a string, not {type(prefix).__name__}: {prefix!r}")
             try:
                 network = ip_network(prefix.strip(), strict=False)
                 bounds[network.version].append((int(network.network_address), int(network.broadcast_address)))

@@ -7,8 +7,9 @@ order is then repaired from that place on. Once the data is stable, the cost is 
 >>> policy = AGreedy(2, config=OrderingConfig(minimum_profiles=2))
 >>> seen = np.array([[False, True], [False, True], [True, True]])
 >>> none = np.zeros(2, dtype=np.int64)
->>> policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.ones(2)))
-(1, 0)
+>>> [decision] = policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.ones(2)))
+>>> policy.order, decision.why
+((1, 0), 'at place 1 {1} drops 3 profiled rows at 1e+06 us each, {0} 1 at 1e+06 us')
 
 Notes
 -----
@@ -33,8 +34,9 @@ from __future__ import annotations
 import numpy as np
 
 from anabranch.config import OrderingConfig
-from anabranch.model.arrays import Floats, Order
+from anabranch.model.arrays import Floats
 from anabranch.ordering.base import Observation, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.greedy import greedy_order
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.why import Rank, outranked
@@ -60,25 +62,23 @@ class AGreedy(Windowed):
         self.view = MatrixView(self.order)
         self.view.insert(self.window.rows())
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Update window and view; repair the order where it is no longer greedy."""
         expired = self._slide(seen)
         if self.precedence:
-            if self._due():
-                self._adopt_if_cheaper(greedy_order(self.window.rows(), seen.costs, self.precedence), seen.costs)
-            return self.order
+            if not self._due():
+                return ()
+            return self._adopt_if_cheaper(greedy_order(self.window.rows(), seen.costs, self.precedence), seen.costs)
         self.view.insert(np.asarray(seen.drops))
         self.view.delete(expired)
-        if self._ready():
-            self._restore_invariant(seen.costs)
-        return self.order
+        return self._restore_invariant(seen.costs) if self._ready() else ()
 
-    def _restore_invariant(self, costs: Floats) -> None:
-        before = self.order
+    def _restore_invariant(self, costs: Floats) -> tuple[Decision, ...]:
+        before, why = self.order, ""
         while (place := self.view.violation(costs, self.config.thrash_avoidance)) is not None:
-            if self.order == before:
-                self.why = self._violated(place, usable_costs(costs))
+            why = why or self._violated(place, usable_costs(costs))
             self.order = self.view.correct(place, self.window.rows(), costs)
+        return self._reordered(before, why)
 
     def _violated(self, place: int, costs: Floats) -> str:
         behind = [Rank(f, int(n), float(costs[f])) for f, n in zip(self.order, self.view.counts[place], strict=True)]

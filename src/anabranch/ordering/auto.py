@@ -13,10 +13,9 @@ window, since the old tuples describe data that is gone.
 ('learning', 1.0)
 >>> drops = np.array([[False, True]] * 150 + [[True, True]] * 50)
 >>> quiet = np.array([300, 150]), np.array([150, 50])
->>> policy.observe(Observation(drops, *quiet, np.array([1e-5, 1e-5])))
-(1, 0)
->>> policy.mode, policy.profile_probability
-('watching', 0.02)
+>>> reordered, effort = policy.observe(Observation(drops, *quiet, np.array([1e-5, 1e-5])))
+>>> reordered.after, effort.mode, effort.profile_probability
+((1, 0), 'watching', 0.02)
 
 Notes
 -----
@@ -39,10 +38,12 @@ from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
 from anabranch.ordering.agreedy import AGreedy
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
+from anabranch.ordering.decisions import Decision, NewEffort
 from anabranch.ordering.greedy import row_costs
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.sweep import Sweep
 from anabranch.stats.drop_rates import DropRates
+from anabranch.thresholds import REORDER_SAVING
 
 LEARNING_PROFILES = 100
 LEARNING_ROWS = 4000
@@ -51,7 +52,6 @@ WATCHING_PROBABILITY = 0.02
 WATCHING_BUDGET = 0.01
 RESTING_PROBABILITY = 0.002
 CALM_PROFILES = 64
-WORTHWHILE = 0.98
 SHORT_PEACE_ROWS = 1600
 
 
@@ -91,7 +91,7 @@ class Auto(Reoptimizer):
         """While it learns."""
         return self.mode == "learning" and self.profile_probability > 0
 
-    def startled(self, entered: Counts, dropped: Counts) -> bool:
+    def drift_alarm(self, entered: Counts, dropped: Counts) -> bool:
         """Once a drop rate has jumped; what is noted here is no news when it is observed."""
         if self.profile_probability == 0:
             return False
@@ -105,50 +105,52 @@ class Auto(Reoptimizer):
         """All remaining filters, or the one that Sweep asks for."""
         return tuple((self._sweeper or self._watcher).wanted(place))
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Decide on the order, then on the effort."""
         if self.filters < 2:
-            return self.order
+            return ()
         before, decider = self.order, self._sweeper or self._watcher
-        self.order = decider.observe(seen)
+        reordered = decider.observe(seen)
+        self.order = decider.order
         self._rows += int(seen.entered.max(initial=0))
+        effort = self._choose_effort(seen, before)
+        if self.order != before:
+            self._rates.expect(self.order, self._watcher.profiles())
+        return (*reordered, *effort)
+
+    def _choose_effort(self, seen: Observation, before: Order) -> tuple[Decision, ...]:
+        """Learn, watch or rest from now on, given the order that the tuples have taken."""
         entered, dropped = seen.entered - self._noted[0], seen.dropped - self._noted[1]
         self._noted[:] = 0
         jumped = self._rates.jumped(entered, dropped, before)
         self._rates.add(entered, dropped, before)
         if self._sweeper is not None:
-            if jumped is not None or self.order != before:
-                self._learn(self._why(jumped))
-        elif self.mode == "learning":
+            return self._learn(self._why(jumped)) if jumped is not None or self.order != before else ()
+        if self.mode == "learning":
             enough = min(LEARNING_PROFILES, self.config.window_tuples)
-            if len(self._watcher.profiles()) >= enough or self._rows >= LEARNING_ROWS:
-                self._effort = self._next_effort(np.nan_to_num(seen.costs))
-                self._watch("enough profiles for an order")
-        elif jumped is not None:
-            self._learn(self._why(jumped))
-        else:
-            self._probability = min(self._probability, WATCHING_BUDGET / profiling_share(seen, before))
-            self._settle(len(seen.drops), changed=self.order != before)
-        if self.order != before:
-            self.why = decider.why
-            self._rates.expect(self.order, self._watcher.profiles())
-        return self.order
+            if len(self._watcher.profiles()) < enough and self._rows < LEARNING_ROWS:
+                return ()
+            self._effort = self._next_effort(np.nan_to_num(seen.costs))
+            return self._watch("enough profiles for an order")
+        if jumped is not None:
+            return self._learn(self._why(jumped))
+        self._probability = min(self._probability, WATCHING_BUDGET / profiling_share(seen, before))
+        return self._settle(len(seen.drops), changed=self.order != before)
 
     def profiles(self) -> BoolMatrix:
         """The full profile tuples of the last time it watched."""
         return self._watcher.profiles()
 
-    def _settle(self, profiles: int, *, changed: bool) -> None:
+    def _settle(self, profiles: int, *, changed: bool) -> tuple[Decision, ...]:
         """Halve the effort after every calm stretch; rest when it is small."""
         self._calm = 0 if changed else self._calm + profiles
         if self._calm < CALM_PROFILES:
-            return
+            return ()
         self._calm = 0
         self._probability /= 2
-        if self._probability < 2 * RESTING_PROBABILITY:
-            self._rest()
+        return self._rest() if self._probability < 2 * RESTING_PROBABILITY else ()
 
-    def _learn(self, reason: str) -> None:
+    def _learn(self, reason: str) -> tuple[Decision, ...]:
         self._watcher = self._new_watcher(
             Seed(self.order, np.zeros((0, self.filters), dtype=np.bool_), np.zeros(self.filters))
         )
@@ -159,25 +161,29 @@ class Auto(Reoptimizer):
         self._probability = max(self._effort / 2**self._restless, WATCHING_PROBABILITY)
         self._rows = 0
         self._rates.forget()
-        self.mode, self.reason = "learning", reason
+        return self._enter("learning", reason)
 
     def _next_effort(self, costs: Floats) -> float:
         """How much to profile after the next alarm: half as much if this one led to no order that is worth it."""
         if self._doubted is None or not len(self.profiles()):
             return 1.0
         doubted, found = (float(row_costs(o, self.profiles(), costs).sum()) for o in (self._doubted, self.order))
-        return 1.0 if found < WORTHWHILE * doubted else max(self._effort / 2, WATCHING_PROBABILITY)
+        return 1.0 if found < (1 - REORDER_SAVING) * doubted else max(self._effort / 2, WATCHING_PROBABILITY)
 
-    def _watch(self, reason: str) -> None:
+    def _watch(self, reason: str) -> tuple[Decision, ...]:
         self._probability, self._calm = WATCHING_PROBABILITY, 0
-        self.mode, self.reason = "watching", reason
+        return self._enter("watching", reason)
 
-    def _rest(self) -> None:
+    def _rest(self) -> tuple[Decision, ...]:
         nothing = np.zeros((0, self.filters), dtype=np.bool_)
         seed = Seed(self.order, nothing, np.zeros(self.filters))
         self._sweeper = Sweep(self.filters, config=resting_config(self.config), precedence=self.precedence, seed=seed)
         self._probability = RESTING_PROBABILITY
-        self.mode, self.reason = "resting", "nothing changes"
+        return self._enter("resting", "nothing changes")
+
+    def _enter(self, mode: str, reason: str) -> tuple[Decision, ...]:
+        self.mode = mode
+        return (NewEffort(mode, self.profile_probability, reason),)
 
     def _new_watcher(self, seed: Seed | None) -> AGreedy:
         return AGreedy(self.filters, config=self.config, precedence=self.precedence, seed=seed)

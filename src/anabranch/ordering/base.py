@@ -15,6 +15,7 @@ import numpy as np
 
 from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
+from anabranch.ordering.decisions import Decision, NewOrder
 from anabranch.ordering.precedence import Precedence
 
 
@@ -54,15 +55,13 @@ class Seed:
 class Reoptimizer(ABC):
     """One ordering policy. Subclasses implement `observe`, and override the rest where they profile less.
 
-    `why` says why the order changed last, `mode` how hard it profiles, and `reason` why that changed: for people to
-    read, with filters as in `ordering.why`. Of one chunk of tuples at most `chunk_profiles` are profiled.
+    `order` is the one to use now, `mode` says how hard the policy profiles. Of one chunk of tuples at most
+    `chunk_profiles` are profiled.
     """
 
     name: ClassVar[str]
     chunk_profiles: ClassVar[float] = float("inf")
     mode: str = "steady"
-    reason: str = ""
-    why: str = ""
 
     def __init__(
         self,
@@ -91,14 +90,18 @@ class Reoptimizer(ABC):
         """Whether decisions should not wait until the time for them is earned."""
         return False
 
-    def startled(self, entered: Counts, dropped: Counts) -> bool:
+    def drift_alarm(self, entered: Counts, dropped: Counts) -> bool:
         """Whether tuples that were to be observed later, counted by filter, call for a decision now."""
         return False
 
     @abstractmethod
-    def observe(self, seen: Observation) -> Order:
-        """Take in an observation, decide, and return the order to use from now on (also in `self.order`)."""
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
+        """Take in an observation and decide; what was decided, in records."""
 
     def profiles(self) -> BoolMatrix:
         """The profile tuples held now, oldest first (empty for a policy that keeps none)."""
         return np.zeros((0, self.filters), dtype=np.bool_)
+
+    def _reordered(self, before: Order, why: str) -> tuple[Decision, ...]:
+        """The decision that has led from an order to the present one, if they differ."""
+        return (NewOrder(before, self.order, why),) if self.order != before else ()

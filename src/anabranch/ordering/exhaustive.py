@@ -35,6 +35,7 @@ from anabranch.config import OrderingConfig
 from anabranch.errors import QueryError
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
 from anabranch.ordering.base import Observation, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.windowed import Windowed
 from anabranch.stats.processing_times import usable_costs
@@ -58,12 +59,12 @@ class Exhaustive(Windowed):
         _check_size(filters)
         super().__init__(filters, config=config, precedence=precedence, seed=seed)
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Update the window; once enough is new, adopt the optimum if it is cheaper by more than alpha."""
         self._slide(seen)
-        if self._due():
-            self._adopt_if_cheaper(optimal_order(self.window.rows(), seen.costs, self.precedence), seen.costs)
-        return self.order
+        if not self._due():
+            return ()
+        return self._adopt_if_cheaper(optimal_order(self.window.rows(), seen.costs, self.precedence), seen.costs)
 
 
 def optimal_order(rows: BoolMatrix, costs: Floats, precedence: Precedence) -> Order:

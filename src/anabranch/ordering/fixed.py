@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anabranch.model.arrays import Order
 from anabranch.ordering.base import Observation, Reoptimizer
+from anabranch.ordering.decisions import Decision
 
 
 class Fixed(Reoptimizer):
@@ -26,6 +26,6 @@ class Fixed(Reoptimizer):
         """No filter is tried artificially."""
         return ()
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """The same order, whatever was seen."""
-        return self.order
+        return ()

@@ -6,7 +6,8 @@ correlated filters it may cost n times the optimum (example 4.5.1).
 >>> policy = Independent(3, config=OrderingConfig(minimum_profiles=2))
 >>> none = np.zeros(3, dtype=np.int64)
 >>> seen = np.array([[True, True, True], [False, True, True], [False, False, True]])
->>> policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.array([1.0, 1.0, 2.0])))
+>>> decided = policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.array([1.0, 1.0, 2.0])))
+>>> policy.order
 (1, 2, 0)
 
 Notes
@@ -33,6 +34,7 @@ import numpy as np
 from anabranch.config import OrderingConfig
 from anabranch.model.arrays import Floats, Order
 from anabranch.ordering.base import Observation, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
@@ -55,25 +57,24 @@ class Independent(Windowed):
         super().__init__(filters, config=config, precedence=precedence, seed=seed)
         self._drops = self.window.rows().sum(axis=0)
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Update the counts; sort the filters if one is beaten by more than alpha by another behind it."""
         expired = self._slide(seen)
         self._drops = self._drops + np.sum(seen.drops, axis=0) - expired.sum(axis=0)
-        if self._ready():
-            self._sort(usable_costs(seen.costs))
-        return self.order
+        return self._sort(usable_costs(seen.costs)) if self._ready() else ()
 
-    def _sort(self, costs: Floats) -> None:
+    def _sort(self, costs: Floats) -> tuple[Decision, ...]:
         ranks = self._drops / costs
         placed = ranks.take(self.order)
         best_behind = np.maximum.accumulate(placed[::-1])[::-1]
         beaten = placed < self.config.thrash_avoidance * best_behind
         if not beaten.any():
-            return
+            return ()
         wish = self.precedence.legal(sorted(self.order, key=lambda f: -ranks[f]))
+        before, why = self.order, self._violated(int(beaten.argmax()), costs)
         if not self.precedence or self._repairs(wish, placed):
-            self.why = self._violated(int(beaten.argmax()), costs)
             self.order = wish
+        return self._reordered(before, why)
 
     def _violated(self, place: int, costs: Floats) -> str:
         behind = [Rank(f, int(self._drops[f]), float(costs[f])) for f in self.order[place:]]

@@ -8,7 +8,8 @@ itself: it can get stuck in an order that costs O(n) times the optimum (example 
 ((1,), ())
 >>> none = np.zeros(3, dtype=np.int64)
 >>> seen = np.array([[True, True, False], [False, True, False], [False, False, True]])
->>> policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.ones(3)))
+>>> decided = policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.ones(3)))
+>>> policy.order
 (1, 0, 2)
 
 Notes
@@ -36,8 +37,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from anabranch.config import OrderingConfig
-from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
+from anabranch.model.arrays import BoolMatrix, Counts, Floats
 from anabranch.ordering.base import Observation, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
@@ -69,20 +71,20 @@ class LocalSwaps(Windowed):
         """Only the filter behind the one that dropped the tuple."""
         return self.order[place + 1 : place + 2]
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Update the two diagonals; swap every neighbour pair that is the wrong way round."""
         if self.filters < 2:
-            return self.order
+            return ()
         oldest = self._arrived - len(self.window)
         expired = self._slide(seen)
         self._count(np.asarray(seen.drops, dtype=np.bool_), self._arrived, 1)
         self._count(expired, oldest, -1)
         self._arrived += len(seen.drops)
-        costs = usable_costs(seen.costs)
+        costs, before, why = usable_costs(seen.costs), self.order, ""
         while (place := self._violation(costs)) is not None:
-            self.why = self._violated(place, costs)
+            why = self._violated(place, costs)
             self._swap(place)
-        return self.order
+        return self._reordered(before, why)
 
     def _count(self, drops: BoolMatrix, number: int, sign: int) -> None:
         """Add or take away tuples, numbered by arrival from `number` on, in the pairs that count them."""

@@ -34,13 +34,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Mask, Order, Rows, all_rows
-from anabranch.ordering.allowance import Allowance
 from anabranch.ordering.base import Observation, Reoptimizer
+from anabranch.ordering.decisions import Decision
+from anabranch.ordering.time_budget import TimeBudget
 from anabranch.stats.processing_times import ProcessingTimes
 
 FIRST_CHUNK_ROWS = 64
@@ -76,10 +77,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a chunk: rows that passed every filter, and rows that could not be decided."""
+    """What became of a chunk: rows that passed every filter, rows that could not be decided, and decisions made."""
 
     survivors: Rows
     failures: tuple[Failure, ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
 
 @dataclass
@@ -145,7 +147,7 @@ class Pace:
 
 
 @dataclass
-class _Profiled:
+class _ProfiledRows:
     """Rows that were dropped at one place of the order and are tried on further filters."""
 
     rows: Rows
@@ -168,7 +170,7 @@ class FilterPipeline:
         Seed of the choice of rows to profile.
     clock
         A monotonic clock in seconds; tests pass their own.
-    allowance
+    budget
         How long decisions may take; by default a share of the time of the filters.
 
     Attributes
@@ -188,7 +190,7 @@ class FilterPipeline:
         costs: Floats | None = None,
         seed: int = 0,
         clock: Callable[[], float] = time.perf_counter,
-        allowance: Allowance | None = None,
+        budget: TimeBudget | None = None,
     ) -> None:
         self.reoptimizer = reoptimizer
         self.unprofiled = unprofiled
@@ -200,7 +202,7 @@ class FilterPipeline:
         self.least_probability = 0.0
         self._clock = clock
         self._pace = Pace()
-        self._allowance = allowance or Allowance(
+        self._budget = budget or TimeBudget(
             share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS, credit=URGENT_DECISIONS_SECONDS
         )
         self._entered: Counts = np.zeros(reoptimizer.filters, dtype=np.int64)
@@ -222,12 +224,11 @@ class FilterPipeline:
         self.rows_done += rows
         took = self._clock() - started
         self._pace.note(rows, took)
-        self._allowance.earn(took)
+        self._budget.earn(took)
         self._entered += run.entered
         self._dropped += run.dropped
-        if deciding or self._startled(run):
-            self._decide(run, alive)
-        return _outcome(alive, run.failures)
+        decided = self._decide(run, alive) if deciding or self._alarmed(run) else ()
+        return replace(outcome_of(alive, run.failures), decisions=decided)
 
     def take_tally(self) -> Tally:
         """Hand over the counts since the last call."""
@@ -241,22 +242,22 @@ class FilterPipeline:
 
     def _may_decide(self) -> bool:
         """Whether the time for a decision is earned, or there is credit for one that should not wait."""
-        return self._allowance.covers(0.0, urgent=self.reoptimizer.eager)
+        return self._budget.covers(0.0, urgent=self.reoptimizer.eager)
 
-    def _startled(self, run: _Run) -> bool:
+    def _alarmed(self, run: _Run) -> bool:
         """Whether a chunk that was to pass without a decision calls for one."""
-        if not self._allowance.covers(0.0, urgent=True):
+        if not self._budget.covers(0.0, urgent=True):
             return False
         began = self._clock()
-        startled = self.reoptimizer.startled(run.entered, run.dropped)
+        drift_alarm = self.reoptimizer.drift_alarm(run.entered, run.dropped)
         self._pay(self._clock() - began)
-        return startled
+        return drift_alarm
 
     def _pay(self, seconds: float) -> None:
         self.tally.deciding_seconds += seconds
-        self._allowance.spend(seconds)
+        self._budget.spend(seconds)
 
-    def _decide(self, run: _Run, alive: Rows) -> None:
+    def _decide(self, run: _Run, alive: Rows) -> tuple[Decision, ...]:
         began = self._clock()
         rows, drops = run.profile_tuples()
         if self.sampled is not None and run.complete and run.probability > 0:
@@ -267,7 +268,7 @@ class FilterPipeline:
             self.sampled(both[arrival], np.concatenate([drops, none])[arrival])
         entered, self._entered = self._entered, np.zeros_like(self._entered)
         dropped, self._dropped = self._dropped, np.zeros_like(self._dropped)
-        self.reoptimizer.observe(Observation(drops, entered, dropped, self.times.per_tuple(), began))
+        decided = self.reoptimizer.observe(Observation(drops, entered, dropped, self.times.per_tuple(), began))
         if self.reoptimizer.profile_probability > run.probability:
             self._pace.look_closely()
         if run.complete and len(drops):
@@ -276,6 +277,7 @@ class FilterPipeline:
             scale = dropped.sum() / run.dropped.sum() / run.probability
             self.tally.written_drops[self._written] += first * scale
         self._pay(self._clock() - began)
+        return decided
 
     def sample(self, rows: Rows, probability: float) -> Rows:
         """Choose each row with the given probability."""
@@ -296,7 +298,7 @@ class _Run:
         self.probability = min(wished, policy.chunk_profiles / max(rows, 1))
         self.entered = np.zeros(policy.filters, dtype=np.int64)
         self.dropped = np.zeros(policy.filters, dtype=np.int64)
-        self.profiled: list[_Profiled] = []
+        self.profiled: list[_ProfiledRows] = []
         self.failures: dict[int, tuple[int, str]] = {}
         self.complete = not pipeline.unprofiled and all(
             len(policy.wanted(place)) == policy.filters - place - 1 for place in range(policy.filters)
@@ -316,7 +318,7 @@ class _Run:
             alive = alive[np.flatnonzero(passed)]  # quicker than by the mask itself
         return alive
 
-    def _call(self, f: int, alive: Rows, takers: list[_Profiled]) -> tuple[Verdict, float]:
+    def _call(self, f: int, alive: Rows, takers: list[_ProfiledRows]) -> tuple[Verdict, float]:
         rows = np.concatenate([alive, *(p.rows for p in takers)]) if takers else alive
         began = self.pipeline._clock()
         verdict = self.evaluate(f, rows)
@@ -328,7 +330,7 @@ class _Run:
             offset += len(p.rows)
         return self._with_failures_passed(f, verdict, alive, takers), spent
 
-    def _with_failures_passed(self, f: int, verdict: Verdict, alive: Rows, takers: list[_Profiled]) -> Verdict:
+    def _with_failures_passed(self, f: int, verdict: Verdict, alive: Rows, takers: list[_ProfiledRows]) -> Verdict:
         if not verdict.failures:
             return verdict
         passed = verdict.passed.copy()
@@ -345,7 +347,7 @@ class _Run:
         return Verdict(passed, verdict.failures)
 
     def _count(
-        self, f: int, alive: Rows, passed: Mask, failures: dict[int, str], spent: float, takers: list[_Profiled]
+        self, f: int, alive: Rows, passed: Mask, failures: dict[int, str], spent: float, takers: list[_ProfiledRows]
     ) -> None:
         tally, extra = self.pipeline.tally, sum(len(p.rows) for p in takers)
         kept = int(np.count_nonzero(passed))
@@ -367,7 +369,7 @@ class _Run:
         policy = self.pipeline.reoptimizer
         drops = np.zeros((len(rows), policy.filters), dtype=np.bool_)
         drops[:, f] = True
-        self.profiled.append(_Profiled(rows, drops, self._wanted(place)))
+        self.profiled.append(_ProfiledRows(rows, drops, self._wanted(place)))
 
     def _wanted(self, place: int) -> frozenset[int]:
         """What to try on rows dropped at a place: never a filter whose inputs would then be missing."""
@@ -385,7 +387,8 @@ class _Run:
         return rows[arrival], np.concatenate([p.drops for p in self.profiled])[arrival]
 
 
-def _outcome(alive: Rows, failures: dict[int, tuple[int, str]]) -> Outcome:
+def outcome_of(alive: Rows, failures: dict[int, tuple[int, str]]) -> Outcome:
+    """Part the rows that no filter rejects, ascending, from those on which one fails (row -> filter, message)."""
     if not failures:
         return Outcome(alive)
     undecided = np.fromiter(failures, dtype=np.int64)

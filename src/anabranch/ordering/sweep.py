@@ -10,10 +10,9 @@ with less work per profiled tuple.
 (1, (1,), ())
 >>> none = np.zeros(3, dtype=np.int64)
 >>> seen = np.array([[True, True, False], [False, True, False], [False, False, True]])
->>> policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.ones(3)))
-(1, 0, 2)
->>> policy.profiled
-2
+>>> decided = policy.observe(Observation(drops=seen, entered=none, dropped=none, costs=np.ones(3)))
+>>> policy.order, policy.profiled
+((1, 0, 2), 2)
 
 Notes
 -----
@@ -38,8 +37,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from anabranch.config import OrderingConfig
-from anabranch.model.arrays import BoolMatrix, Counts, Floats, Order
+from anabranch.model.arrays import BoolMatrix, Counts, Floats
 from anabranch.ordering.base import Observation, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.why import Rank, outranked
 from anabranch.ordering.windowed import Windowed
@@ -67,22 +67,24 @@ class Sweep(Windowed):
         """Only the profiled filter, if it stands behind `place`."""
         return self.order[self.profiled : self.profiled + 1] if place < self.profiled else ()
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Update the entries of the stage; move its filter forward or end the stage when it is time."""
         if self.filters < 2:
-            return self.order
+            return ()
         expired = self._slide(seen)
         self._count(np.asarray(seen.drops, dtype=np.bool_), 1)
         self._count(expired, -1)
         place = self._better_place(seen.costs) if self._ready() else None
-        if place is not None:
-            self.why = self._violated(place, usable_costs(seen.costs))
-            order = list(self.order)
-            order.insert(place, order.pop(self.profiled))
-            self.order = tuple(order)
+        decided = () if place is None else self._move(place, usable_costs(seen.costs))
         if place is not None or self._fresh >= self.config.window_tuples:
             self._start_stage(self.profiled % (self.filters - 1) + 1)
-        return self.order
+        return decided
+
+    def _move(self, place: int, costs: Floats) -> tuple[Decision, ...]:
+        before, why, order = self.order, self._violated(place, costs), list(self.order)
+        order.insert(place, order.pop(self.profiled))
+        self.order = tuple(order)
+        return self._reordered(before, why)
 
     def _violated(self, place: int, costs: Floats) -> str:
         mover, there = self.order[self.profiled], self.order[place]

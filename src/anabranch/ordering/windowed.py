@@ -7,6 +7,7 @@ from typing import ClassVar
 from anabranch.config import OrderingConfig
 from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.greedy import expected_cost
 from anabranch.ordering.precedence import Precedence
 from anabranch.ordering.why import cheaper
@@ -59,9 +60,11 @@ class Windowed(Reoptimizer):
         self._fresh = 0
         return True
 
-    def _adopt_if_cheaper(self, proposal: Order, costs: Floats) -> None:
+    def _adopt_if_cheaper(self, proposal: Order, costs: Floats) -> tuple[Decision, ...]:
         """Take an order whose cost over the window is below alpha times the present one's."""
         rows = self.window.rows()
         present, wished = (expected_cost(order, rows, costs) for order in (self.order, proposal))
+        before = self.order
         if wished < self.config.thrash_avoidance * present:
-            self.order, self.why = proposal, cheaper(wished, than=present)
+            self.order = proposal
+        return self._reordered(before, cheaper(wished, than=present))

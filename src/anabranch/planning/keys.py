@@ -8,7 +8,7 @@ from typing import TypeAlias
 from anabranch.planning.stages import Feed
 
 Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
-"""Classes of equal columns, each a number of an input and a name; see `model.continuous.Join`."""
+"""Classes of equal columns, each a number of an input and a name; see `logical_plan.Join`."""
 
 KEY = "_key"
 

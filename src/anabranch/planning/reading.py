@@ -1,6 +1,6 @@
 """A plan is read into flows and stages of a backend, from the leaves up.
 
-Rows of streams become elements at their windows (see `cells/base.py`), and the answer leaves as changes. Selection,
+Rows of streams become elements at their windows (see `operators/base.py`), and the answer leaves as changes. Selection,
 projection and bag union need no state. The other operators are five stages: windows over rows, joins, groups,
 multiplicities, and changes; semi and anti joins are made of those.
 """
@@ -15,16 +15,7 @@ from typing import Generic, Literal
 
 import pyarrow as pa
 
-from anabranch.cells.aggregate import GroupBy
-from anabranch.cells.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
-from anabranch.cells.changes import Changes
-from anabranch.cells.contents import Contents
-from anabranch.cells.counting import Counting
-from anabranch.cells.join import MultiJoin
-from anabranch.cells.membership import Membership
-from anabranch.cells.pipeline import Pipeline
-from anabranch.cells.row_window import RowWindow
-from anabranch.model.continuous import (
+from anabranch.logical_plan import (
     Aggregate,
     Aggregation,
     Distinct,
@@ -43,6 +34,16 @@ from anabranch.model.continuous import (
     walk,
 )
 from anabranch.model.names import quoted
+from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
+from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
+from anabranch.operators.changelog import Changelog
+from anabranch.operators.fused import FusedOperators
+from anabranch.operators.group_by import GroupBy
+from anabranch.operators.join import MultiJoin
+from anabranch.operators.row_window import RowWindow
+from anabranch.operators.rstream import RStream
+from anabranch.operators.semi_join import SemiJoin
+from anabranch.operators.set_operation import SetOperator
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
 from anabranch.planning.rules import inserts_only, rewrite
 from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
@@ -52,7 +53,6 @@ from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_t
 
 ORDER = "_order"
 SUMS = "_sums_"
-BUNDLED = ("count", "sum", "avg")
 ONE = Scalar("1L")
 NEVER = Scalar(f"{FOREVER}L")
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
@@ -155,7 +155,7 @@ class _Reader(Generic[Flow]):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
             case Project() if not calls([scalar for _, scalar in plan.items]):
                 return self._backend.project(self._changing(plan.input), [*plan.items, *same(ELEMENT)])
-            case Window() if plan.rows is None and plan.span is not None:
+            case Window() if plan.by_time and plan.span is not None:
                 conditions, stream = filtered(plan.input)
                 if isinstance(stream, Scan) and not calls(conditions):
                     return self._retracting(plan, stream, conditions, plan.span)
@@ -257,7 +257,7 @@ class _Reader(Generic[Flow]):
         kept = [(*names, *ELEMENT) for names in columns]
         flows, keys = self._comparable([self.elements(plan.input), there], kept, keys, plan.pairs)
         flows[1] = self._known(flows[1], 1, keys)
-        make = partial(Membership, plan.columns, keys, plan.negated)
+        make = partial(SemiJoin, plan.columns, keys, plan.negated)
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
         return self._stage(title, make, feeds_of(columns, keys), flows, output, then)
@@ -331,11 +331,16 @@ class _Reader(Generic[Flow]):
         What moves in slides comes and goes in few steps: all that does so together is summed up before it is sent, and
         where every row counts, as soon as it comes.
         """
-        if slides(plan.input) and all(each.function in BUNDLED and not each.distinct for each in plan.aggregations):
+        additive = all(FUNCTIONS[each.function].additive and not each.distinct for each in plan.aggregations)
+        if slides(plan.input) and additive:
             counting = not any(isinstance(node, Filter) for node in walk(plan.input))
             flow = self._arriving(plan.input) if counting else self.elements(plan.input)
             schema = self._backend.schema(flow)
-            summed = {each.argument for each in plan.aggregations if each.argument and each.function != "count"}
+            summed = {
+                each.argument
+                for each in plan.aggregations
+                if each.argument and FUNCTIONS[each.function].needs is not Needs.COUNTS
+            }
             if all(pa.types.is_integer(schema.field(name).type) for name in summed):
                 names = {each.argument: f"{SUMS}{each.argument}" for each in plan.aggregations if each.argument}
                 over = tuple(replace(each, argument=names.get(each.argument or "")) for each in plan.aggregations)
@@ -376,16 +381,16 @@ class _Reader(Generic[Flow]):
     def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
         feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
         output = fields_of(self._backend.schema(flows[0]), columns, TIMES)
-        return self._stage(rule, partial(Counting, len(flows), rule), feeds, flows, output, then)
+        return self._stage(rule, partial(SetOperator, len(flows), rule), feeds, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
-        return self._by_row(plan, kind, partial(Changes, kind))
+        return self._by_row(plan, kind, partial(Changelog, kind))
 
     def _contents(self, plan: Plan) -> Flow:
         slides = {node.slide for node in walk(plan) if isinstance(node, Window) and node.slide is not None}
         if slides:
-            return self._by_row(plan, "Rstream", Contents, slides=tuple(sorted(slides)))
-        return self._by_row(plan, "Rstream", Contents, instants=tuple(scans(plan, "stream")))
+            return self._by_row(plan, "Rstream", RStream, slides=tuple(sorted(slides)))
+        return self._by_row(plan, "Rstream", RStream, instants=tuple(scans(plan, "stream")))
 
     def _by_row(
         self,
@@ -423,7 +428,7 @@ class _Reader(Generic[Flow]):
             stage = replace(
                 stage,
                 title=f"{title}, {then.title}",
-                make=partial(Pipeline, make, then.names, then.make),
+                make=partial(FusedOperators, make, then.names, then.make),
                 output=told,
                 instants=then.instants,
                 slides=then.slides,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from anabranch.model.continuous import (
+from anabranch.logical_plan import (
     Aggregate,
     Distinct,
     Filter,
@@ -32,7 +32,7 @@ def filters_below_time_windows(plan: Plan) -> Plan:
 
     The thesis has it in section 2.2.4. Below the window a filter meets every row once, on one stream: there it adapts.
     """
-    if isinstance(plan, Filter) and isinstance(plan.input, Window) and plan.input.rows is None:
+    if isinstance(plan, Filter) and isinstance(plan.input, Window) and plan.input.by_time:
         return replace(plan.input, input=merge_filters(Filter(plan.input.input, plan.conditions)))
     return plan
 
@@ -75,7 +75,7 @@ def inserts_only(plan: Plan) -> bool:
     """Whether rows only ever enter a relation, each at the time of a row of some stream: nothing is left to net out."""
     match plan:
         case Window():
-            return plan.span is None and plan.rows is None and plan.slide is None
+            return plan.unbounded and plan.slide is None
         case Filter() | Project():
             return inserts_only(plan.input)
         case Join():

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from anabranch.cells.base import TIME
-from anabranch.model.continuous import Scalar
+from anabranch.logical_plan import Scalar
 from anabranch.model.names import quoted
+from anabranch.operators.base import TIME
 from anabranch.planning.types import sql_name
 
 

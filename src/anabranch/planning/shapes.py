@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.model.continuous import (
+from anabranch.logical_plan import (
     Aggregate,
     Distinct,
     Filter,
@@ -25,7 +25,7 @@ def slides(plan: Plan) -> bool:
     match plan:
         case Window():
             conditions, stream = filtered(plan.input)
-            return plan.slide is not None and plan.rows is None and isinstance(stream, Scan) and not calls(conditions)
+            return plan.slide is not None and plan.by_time and isinstance(stream, Scan) and not calls(conditions)
         case Filter():
             return not calls(plan.conditions) and slides(plan.input)
         case Project():
@@ -44,11 +44,11 @@ def renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:
 
 
 def place_of(plan: Plan) -> tuple[str, ...] | None:
-    """The columns that decide in which cell a row of a stage is; None for what is no stage."""
+    """The columns that decide in which cell a row of a stage is; None for plans that need no stage."""
     match plan:
         case Aggregate():
             return plan.keys
-        case Window() if plan.rows is not None and plan.slide is None:
+        case Window() if not plan.by_time and plan.slide is None:
             return plan.partition
         case Distinct():
             return plan.columns

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from anabranch.cells.base import Operator
-from anabranch.model.continuous import Scalar, Scan
+from anabranch.logical_plan import Scalar, Scan
+from anabranch.operators.base import Operator
 
 Flow = TypeVar("Flow")
 Items: TypeAlias = Sequence[tuple[str, Scalar]]
@@ -80,7 +80,7 @@ class Backend(Protocol[Flow]):
         """Rows of a stream as they come, due or not, with `_time`; only to be summed up, see `summary`."""
 
     def expired(self, scan: Scan, span: int) -> Flow:
-        """Rows of a stream that leave a window of so many microseconds, with `_time`; they are still on the shelf."""
+        """Rows of a stream that leave a window of so many microseconds, with `_time`; they are still in the buffer."""
 
     def order_of(self, stream: str) -> tuple[str, ...]:
         """Columns of a stream that order rows of the same time."""
@@ -106,7 +106,7 @@ class Backend(Protocol[Flow]):
     def sum_up(self, flow: Flow, keys: Sequence[str], sums: Mapping[str, str]) -> Flow:
         """Elements of equal keys and equal ends as one: their weights together, and columns of bundles.
 
-        `sums` are the columns to sum up, each with the name that its bundle gets (see `cells.exact_sums.BUNDLE`).
+        `sums` are the columns to sum up, each with the name that its bundle gets (see `operators.exact_sums.BUNDLE`).
         """
 
     def summary(self, stream: str, flow: Flow) -> Flow:

@@ -7,14 +7,14 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from anabranch.cells.exact_sums import is_bundle
 from anabranch.errors import QueryError
-from anabranch.model.continuous import Aggregation
+from anabranch.logical_plan import Aggregation
+from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
+from anabranch.operators.exact_sums import MOST_DIGITS, is_bundle
 
 Role: TypeAlias = Literal["key", "member", "item", "aggregate"]
 """What a column is where its type is wrong: a key of a join, of In or Exists, an item of Select, an aggregate."""
 
-MOST_DIGITS = 38
 CAST = "cast one of them, as in Cast(k As String)"
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as decimals, in Spark
@@ -33,7 +33,7 @@ _SQL = {
 
 
 class TypeProblem(QueryError):
-    """Types that do not fit; whoever knows the query says where."""
+    """Types that do not fit; the place in the query is added by `KnowsPlaces.placed`."""
 
 
 @runtime_checkable
@@ -50,29 +50,23 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     >>> aggregate_type(Aggregation("n", "sum", "a"), pa.int32())
     DataType(int64)
     """
-    function = aggregation.function
-    compares = aggregation.distinct or function in ("min", "max", "quantile")
+    function = FUNCTIONS[aggregation.function]
+    compares = aggregation.distinct or function.needs is Needs.VALUES
     if compares and argument is not None and pa.types.is_nested(argument) and not is_bundle(argument):
-        of = f"{function} of distinct values" if aggregation.distinct else function
+        of = f"{function.name} of distinct values" if aggregation.distinct else function.name
         raise TypeProblem(
             f"{of} compares values, and its argument is a {sql_name(argument)}",
             hint="take a part of it, or cast it to a string, as in to_json(a)",
         )
-    if function == "count":
+    if argument is None:  # rows are counted
         return pa.int64()
-    assert argument is not None, f"{function} has an argument"
     argument = pa.int64() if is_bundle(argument) else argument
-    if function in ("min", "max", "quantile"):
-        return argument
-    if not _is_number(argument):
+    if function.numeric and not _is_number(argument):
         raise TypeProblem(
-            f"{function} needs numbers, and its argument is a {sql_name(argument)}",
+            f"{function.name} needs numbers, and its argument is a {sql_name(argument)}",
             hint="cast it, or use count, min or max",
         )
-    if pa.types.is_decimal(argument) and function in ("sum", "avg"):
-        more, finer = (10, 0) if function == "sum" else (4, 4)
-        return pa.decimal128(min(MOST_DIGITS, argument.precision + more), min(MOST_DIGITS, argument.scale + finer))
-    return pa.int64() if function == "sum" and pa.types.is_integer(argument) else pa.float64()
+    return function.result_type(argument)
 
 
 def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:

@@ -100,7 +100,7 @@ class Profiled:
 
 
 @dataclass(frozen=True)
-class Judged:
+class TrialEnded:
     """A trial has ended: tuples per unit of cost without and with the classifier, and whether it stays."""
 
     at: int
@@ -154,7 +154,7 @@ class ContentLearns:
         config: LearningConfig | None = None,
         costs: Floats | None = None,
         seed: int = 0,
-        tell: Callable[[Profiled | Judged], None] | None = None,
+        tell: Callable[[Profiled | TrialEnded], None] | None = None,
     ) -> None:
         self.kinds, self.operators, self.costs, self.tell = tuple(attributes), operators, costs, tell
         self.config = config or LearningConfig()
@@ -197,6 +197,17 @@ class ContentLearns:
         self._rate.add(seen.spent[~self._sampled])
         self._collect(seen)
         self._decide()
+
+    def tuples_until_decision(self) -> float:
+        """How many tuples to route before there is something to decide, on average."""
+        config = self.config
+        if self.on_trial:
+            return config.trial_tuples - self._rate.tuples
+        if not config.profile_probability:
+            return np.inf
+        if self.profiled == NONE:
+            return config.sample_tuples / config.profile_probability - self._rate.tuples
+        return (config.sample_tuples - self._sample_tuples) / config.profile_probability
 
     def _grouped(self, columns: Sequence[Column], rows: int) -> tuple[Codes, Codes, Codes]:
         """Groups of rows with equal buckets: buckets by row and operator, a row of each group, each row's group."""
@@ -294,7 +305,7 @@ class ContentLearns:
         operator, kept = self.profiled, self._rate.value > (1.0 - self.config.trial_slack) * self._without.value
         if self.tell is not None:
             chosen, rates = int(self.classifiers[operator]), (self._without.value, self._rate.value)
-            self.tell(Judged(self.tuples, operator, chosen, *rates, kept))
+            self.tell(TrialEnded(self.tuples, operator, chosen, *rates, kept))
         if not kept:
             self.classifiers[operator] = NONE
         self._profile_next()

@@ -56,7 +56,7 @@ class Router(Protocol):
 
 
 @dataclass
-class Tally:
+class EddyRun:
     """What a run took.
 
     Parameters
@@ -130,16 +130,16 @@ class Eddy:
         self.router, self.costs, self.batch_rows, self.clock = router, costs, batch_rows, clock
         self.truth = router.classifiers if truth is None else np.asarray(truth, dtype=np.int64)
 
-    def run(self, outcomes: ArrayLike, columns: Sequence[Column]) -> Tally:
+    def run(self, outcomes: ArrayLike, columns: Sequence[Column]) -> EddyRun:
         """Send a stream through: what operators make of each tuple, and the tuples' attributes."""
         matrix = np.asarray(outcomes).astype(np.int64)
-        tally = Tally(np.zeros(matrix.shape[1], dtype=np.int64))
+        tally = EddyRun(np.zeros(matrix.shape[1], dtype=np.int64))
         for start in range(0, len(matrix), self.batch_rows):
             part = slice(start, start + self.batch_rows)
             self._batch(matrix[part], [column[part] for column in columns], tally)
         return tally
 
-    def _batch(self, block: Counts, columns: Sequence[Column], tally: Tally) -> None:
+    def _batch(self, block: Counts, columns: Sequence[Column], tally: EddyRun) -> None:
         began = self.clock()
         orders = self.router.orders(columns, len(block))
         chosen = self.clock()
@@ -160,7 +160,7 @@ class Eddy:
         tally.routing_seconds += chosen - began
         tally.learning_seconds += self.clock() - processed
 
-    def _count(self, entering: Counts, left: Counts, spent: float, tally: Tally) -> None:
+    def _count(self, entering: Counts, left: Counts, spent: float, tally: EddyRun) -> None:
         evaluations, used = entering.sum(axis=0), self.router.classifiers
         gone = left == 0
         tally.evaluations += evaluations

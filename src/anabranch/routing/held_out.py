@@ -1,6 +1,6 @@
 """Judging on rows that were not learned from: each half of a sample judges what the other half taught.
 
-Whoever judges a sample gets the same halves of it, so that what several ways promise can be compared row by row.
+A sample of one size is always cut in the same way, so that what several methods promise can be compared row by row.
 
 >>> [(learn.tolist(), check.tolist()) for learn, check in halves(4)]
 [([1, 3], [0, 2]), ([0, 2], [1, 3])]

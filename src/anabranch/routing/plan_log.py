@@ -5,10 +5,10 @@ is compared with each entry by that plan's own classes; if all rates agree withi
 used again without a search.
 
 >>> import pyarrow as pa
->>> from anabranch.routing.cells import Cells, ValueSplit
+>>> from anabranch.routing.value_classes import ValueClasses, ValueSplit
 >>> zone = pa.array(["north", "south"] * 100)
 >>> north = np.array([True, False] * 100)
->>> plan = RoutePlan(Cells((ValueSplit("zone", ("north",)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
+>>> plan = RoutePlan(ValueClasses((ValueSplit("zone", ("north",)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
 >>> log = PlanLog()
 >>> log.note(1.0, {"zone": zone}, np.column_stack([north, ~north]), plan)
 >>> log.recall({"zone": zone}, np.column_stack([north, ~north])) is plan
@@ -29,8 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.model.arrays import BoolMatrix, Floats
-from anabranch.routing.cells import Columns
-from anabranch.routing.routed import RoutePlan
+from anabranch.model.attributes import AttributeArrays
+from anabranch.routing.route_plan import RoutePlan
 
 MOST_ENTRIES = 64
 TOLERANCE = 0.05
@@ -58,11 +58,11 @@ class PlanLog:
         """All of them, oldest first; another thread may add to the log meanwhile."""
         return tuple(self._entries)
 
-    def note(self, time: float, columns: Columns, drops: BoolMatrix, plan: RoutePlan) -> None:
+    def note(self, time: float, columns: AttributeArrays, drops: BoolMatrix, plan: RoutePlan) -> None:
         """Log a plan with the sample that it was found on."""
         self._entries.append(LoggedPlan(time, *_statistics(columns, drops, plan), plan))
 
-    def recall(self, columns: Columns, drops: BoolMatrix) -> RoutePlan | None:
+    def recall(self, columns: AttributeArrays, drops: BoolMatrix) -> RoutePlan | None:
         """The latest plan whose statistics the sample shows again."""
         for entry in reversed(self.entries):
             if set(entry.plan.classifier.attributes) <= set(columns) and drops.shape[1] == entry.rates.shape[1]:
@@ -72,7 +72,7 @@ class PlanLog:
         return None
 
 
-def _statistics(columns: Columns, drops: BoolMatrix, plan: RoutePlan) -> tuple[Floats, Floats]:
+def _statistics(columns: AttributeArrays, drops: BoolMatrix, plan: RoutePlan) -> tuple[Floats, Floats]:
     codes = plan.classifier.classify(columns)
     routes = len(plan.orders)
     rows = np.bincount(codes, minlength=routes).astype(float)

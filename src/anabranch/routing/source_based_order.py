@@ -6,8 +6,8 @@
 ...     _ = policy.observe(Observation(nothing, np.array([100, 100]), np.array([5, 95]), np.ones(2)))
 >>> policy.selectivity.round(2)
 array([0.95, 0.05])
->>> [policy.observe(Observation(nothing, np.zeros(2, int), np.zeros(2, int), np.ones(2)))[0] for _ in range(9)].count(1)
-9
+>>> policy.order
+(1, 0)
 
 References
 ----------
@@ -21,8 +21,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from anabranch.config import OrderingConfig
-from anabranch.model.arrays import Floats, Order
+from anabranch.model.arrays import Floats
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
+from anabranch.ordering.decisions import Decision
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.sbr import ALPHA, FIRST_SELECTIVITY, NEVER_ZERO
 
@@ -34,7 +35,6 @@ class SourceBasedOrder(Reoptimizer):
     """
 
     name = "sbr"
-    why = "drawn anew: what drops more, comes first more often"
 
     def __init__(
         self,
@@ -57,15 +57,16 @@ class SourceBasedOrder(Reoptimizer):
         """No filter is tried artificially."""
         return ()
 
-    def observe(self, seen: Observation) -> Order:
+    def observe(self, seen: Observation) -> tuple[Decision, ...]:
         """Bring the selectivities up to date, as if tuples that pass and drop alternated, and draw an order."""
         passed = 1 - np.divide(seen.dropped, seen.entered, out=np.zeros(self.filters), where=seen.entered > 0)
         kept = ALPHA ** seen.entered.astype(float)
         self.selectivity = np.where(seen.entered > 0, self.selectivity * kept + passed * (1 - kept), self.selectivity)
+        before = self.order
         if self.filters > 1:
             drawn = self._rng.exponential(size=self.filters) / self._chances(seen.costs)
             self.order = self.precedence.legal(np.argsort(drawn, kind="stable").tolist())
-        return self.order
+        return self._reordered(before, "drawn anew: what drops more, comes first more often")
 
     def _chances(self, costs: Floats) -> Floats:
         if self.config.cost_aware and np.isfinite(costs).all():

@@ -4,8 +4,8 @@
 >>> trial.single, trial.routed = np.full(60, 3e-5), np.full(60, 1e-5)
 >>> trial.around(routed=False).append(2e-6), trial.around(routed=True).append(6e-6)
 (None, None)
->>> trial.gain(), trial.one_class(), trial.over()
-(2.0, False, False)
+>>> trial.gain(), trial.one_class(), trial.worthwhile(), trial.over()
+(2.0, False, True, False)
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anabranch.model.arrays import Counts, Floats
+from anabranch.routing.value_classes import Codes
+from anabranch.thresholds import TRIAL_SAVING
 
 TRIAL_CHUNKS = 4
 LONGEST_TRIAL = 40
@@ -43,6 +45,12 @@ class Trial:
         """Seconds per row around the filters, of chunks that went one way."""
         return self.around_routed if routed else self.around_single
 
+    def compare(self, single: Floats, routed: Floats, codes: Codes) -> None:
+        """Take in what sampled rows cost by the single order and by their routes, in seconds, and the route of each."""
+        self.single = np.append(self.single, single)
+        self.routed = np.append(self.routed, routed)
+        self.seen += np.bincount(codes, minlength=len(self.seen))
+
     def routed_turn(self) -> bool:
         """Whether the next chunk goes by routes."""
         return len(self.around_single) > len(self.around_routed)
@@ -63,3 +71,8 @@ class Trial:
         single = self.single.mean() + statistics.median(self.around_single)
         routed = self.routed.mean() + statistics.median(self.around_routed)
         return float(single / max(routed, 1e-12))
+
+    def worthwhile(self) -> bool:
+        """Whether routes save enough; where rows of one class tell nothing, whether they cost little."""
+        gain = self.gain()
+        return gain * (1 - TRIAL_SAVING) > 1 or (self.one_class() and gain > 1 - TRIAL_SAVING)

@@ -1,7 +1,7 @@
 """The profile window: the latest profile tuples, held in a ring buffer.
 
 A profile tuple has one boolean per filter: whether that filter drops the tuple, tried to the end even after the first
-drop. Whoever keeps a view over the window adds the rows that it inserts and takes away the rows that come back.
+drop. A view over the window adds the rows that are inserted and takes away the rows that `insert` returns.
 
 >>> window = ProfileWindow(2, tuples=3)
 >>> window.insert(np.array([[True, False], [False, True]])).tolist()

@@ -13,8 +13,8 @@ from anabranch.reproduce.content.exhibit import HOUR, OTHERS, RATIO, SENSOR, SHA
 from anabranch.reproduce.content.running import GREEDY, LEARNS, SBR, faster, fewer, greedy, race
 from anabranch.reproduce.content.sensors import Sensors, generated, room
 from anabranch.reproduce.thesis.exhibit import Chart, Series
-from anabranch.routing.content_learns import Judged, LearningConfig, Profiled
-from anabranch.routing.eddy import Tally
+from anabranch.routing.content_learns import LearningConfig, Profiled, TrialEnded
+from anabranch.routing.eddy import EddyRun
 
 DAYS = 3
 NIGHT = 0.01
@@ -44,7 +44,7 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
 
 def watch(lab: Sensors) -> list[Profiled]:
     """What Content-Learns finds out about query Q1, profiling after profiling."""
-    found: list[Profiled | Judged] = []
+    found: list[Profiled | TrialEnded] = []
     race(lab.bright(), lab.columns, lab.kinds, seed=8, config=WATCHING, tell=found.append)
     return [each for each in found if isinstance(each, Profiled)]
 
@@ -112,7 +112,7 @@ def _second_query(plan: Plan) -> Exhibit:
     return Exhibit("Query Q2", "; ".join(said) + ".", bars)
 
 
-def _queries(lab: Sensors, queries: int) -> list[dict[str, Tally]]:
+def _queries(lab: Sensors, queries: int) -> list[dict[str, EddyRun]]:
     found = []
     for passes, seed in ((lab.ranges(seed), seed) for seed in range(queries)):
         runs = race(passes, lab.columns, lab.kinds, seed)
@@ -120,7 +120,7 @@ def _queries(lab: Sensors, queries: int) -> list[dict[str, Tally]]:
     return found
 
 
-def _bars(name: str, found: Sequence[Mapping[str, Tally]]) -> list[Bar]:
+def _bars(name: str, found: Sequence[Mapping[str, EddyRun]]) -> list[Bar]:
     return [
         at_least(f"Q2 {name}: fewer calls", _mean(found), 0.0, f"{len(found)} queries; paper 0.08"),
         at_least(f"Q2 {name}: fewer calls until a drop", _until_drop(found), 0.0, "paper 0.18"),
@@ -129,11 +129,11 @@ def _bars(name: str, found: Sequence[Mapping[str, Tally]]) -> list[Bar]:
     ]
 
 
-def _mean(found: Sequence[Mapping[str, Tally]], name: str = LEARNS) -> float:
+def _mean(found: Sequence[Mapping[str, EddyRun]], name: str = LEARNS) -> float:
     return float(np.mean([fewer(run, name) for run in found]))
 
 
-def _until_drop(found: Sequence[Mapping[str, Tally]]) -> float:
+def _until_drop(found: Sequence[Mapping[str, EddyRun]]) -> float:
     return float(np.mean([1 - run[LEARNS].calls_per_drop / run[SBR].calls_per_drop for run in found]))
 
 

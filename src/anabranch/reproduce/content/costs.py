@@ -24,7 +24,7 @@ from anabranch.reproduce.content.sensors import Sensors, generated
 from anabranch.reproduce.content.streams import draw, random
 from anabranch.reproduce.thesis.exhibit import Chart, Series
 from anabranch.routing.content_learns import LearningConfig
-from anabranch.routing.eddy import Tally
+from anabranch.routing.eddy import EddyRun
 
 LARGE_BATCH = 250
 MICRO = 1e-6
@@ -105,16 +105,18 @@ def _overheads(plan: Plan) -> Exhibit:
     )
 
 
-def _per_call(tallies: Sequence[Tally]) -> tuple[float, float]:
+def _per_call(tallies: Sequence[EddyRun]) -> tuple[float, float]:
     calls = sum(tally.calls for tally in tallies) * MICRO
     return sum(t.routing_seconds for t in tallies) / calls, sum(t.learning_seconds for t in tallies) / calls
 
 
-def _total(found: Mapping[tuple[int, int], Sequence[Mapping[str, Tally]]], joins: int, batch: int) -> dict[str, float]:
+def _total(
+    found: Mapping[tuple[int, int], Sequence[Mapping[str, EddyRun]]], joins: int, batch: int
+) -> dict[str, float]:
     return {name: sum(_per_call([run[name] for run in found[joins, batch]])) for name in (SBR, LEARNS)}
 
 
-def _share(tallies: Sequence[Tally]) -> float:
+def _share(tallies: Sequence[EddyRun]) -> float:
     overhead = sum(seconds(tally, 0.0) for tally in tallies)
     return overhead / sum(seconds(tally) for tally in tallies)
 

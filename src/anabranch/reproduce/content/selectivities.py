@@ -13,13 +13,13 @@ from anabranch.reproduce.content.running import GREEDY, KNOWS, LEARNS, SBR, fast
 from anabranch.reproduce.content.streams import KINDS, draw, random
 from anabranch.reproduce.thesis.exhibit import Chart, Series, interval
 from anabranch.routing.content_learns import LearningConfig
-from anabranch.routing.eddy import Tally
+from anabranch.routing.eddy import EddyRun
 
 TUPLES = 100_000
 SIX = 6
 UNPRUNED = LearningConfig(prune=False)
 
-Runs = Sequence[Mapping[str, Tally]]
+Runs = Sequence[Mapping[str, EddyRun]]
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
     return [_breakdown(by_joins, unpruned), _by_joins(by_joins), _by_aggregate(by_aggregate)]
 
 
-def _stream(joins: int, seed: int) -> dict[str, Tally]:
+def _stream(joins: int, seed: int) -> dict[str, EddyRun]:
     stream = draw(random(joins, seed), TUPLES, seed)
     return star(stream, seed) | {GREEDY: greedy(stream.outcomes, stream.columns, KINDS)}
 
 
-def _unpruned(joins: int, seed: int) -> Tally:
+def _unpruned(joins: int, seed: int) -> EddyRun:
     return star(draw(random(joins, seed), TUPLES, seed), seed, config=UNPRUNED)[LEARNS]
 
 
-def _breakdown(found: Mapping[int, Runs], unpruned: Sequence[Tally]) -> Exhibit:
+def _breakdown(found: Mapping[int, Runs], unpruned: Sequence[EddyRun]) -> Exhibit:
     learns = {n: [run[LEARNS] for run in runs] for n, runs in found.items()}
     everything = [tally for tallies in learns.values() for tally in tallies]
     calls = sum(tally.calls for tally in everything)
@@ -88,7 +88,7 @@ def _breakdown(found: Mapping[int, Runs], unpruned: Sequence[Tally]) -> Exhibit:
     )
 
 
-def _shares(tallies: Sequence[Tally]) -> tuple[float, float, float]:
+def _shares(tallies: Sequence[EddyRun]) -> tuple[float, float, float]:
     calls = max(sum(tally.calls for tally in tallies), 1)
     right, wrong, without = (
         sum(getattr(tally, what) for tally in tallies) / calls for what in ("right", "wrong", "without")

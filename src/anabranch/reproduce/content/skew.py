@@ -13,7 +13,7 @@ from anabranch.reproduce.content.running import BATCH_ROWS, KNOWS, LEARNS, SBR, 
 from anabranch.reproduce.content.streams import KINDS, draw, skewed
 from anabranch.reproduce.thesis.exhibit import Chart, Mark, Series
 from anabranch.routing.content_learns import ContentLearns, LearningConfig
-from anabranch.routing.eddy import Eddy, Tally
+from anabranch.routing.eddy import Eddy, EddyRun
 from anabranch.routing.gain_ratio import gain_ratio
 
 PASSED = np.array([[32, 31, 27], [10, 20, 90], [55, 65, 60]])
@@ -22,7 +22,7 @@ TUPLES = 100_000
 SEED = 63
 STRICT = LearningConfig(trial_slack=0.0)
 
-Sweep = Mapping[tuple[int, float], Mapping[str, Tally]]
+Sweep = Mapping[tuple[int, float], Mapping[str, EddyRun]]
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
     ]
 
 
-def point(joins: int, a: float, tuples: int = TUPLES) -> dict[str, Tally]:
+def point(joins: int, a: float, tuples: int = TUPLES) -> dict[str, EddyRun]:
     """All routers at one skew."""
     seed = _seed(joins, a)
     return star(draw(skewed(joins, a), tuples, seed), seed)
 
 
-def _strictly(joins: int, a: float, plain: Tally) -> float:
+def _strictly(joins: int, a: float, plain: EddyRun) -> float:
     """Share of SBR's calls that is saved at one skew if a classifier on trial has to raise the processing rate."""
     seed = _seed(joins, a)
     stream = draw(skewed(joins, a), TUPLES, seed)
@@ -101,7 +101,7 @@ def _figure(name: str, plan: Plan, found: Sweep, joins: int, bars: Sequence[Bar]
     )
 
 
-def _chart(plan: Plan, points: Sequence[Mapping[str, Tally]], what: str, marks: Sequence[Mark]) -> Chart:
+def _chart(plan: Plan, points: Sequence[Mapping[str, EddyRun]], what: str, marks: Sequence[Mark]) -> Chart:
     series = [
         Series(CALLS, [100 * fewer(each) for each in points]),
         Series(BOUND, [100 * fewer(each, KNOWS) for each in points]),
@@ -136,7 +136,7 @@ def _claims(plan: Plan, found: Sweep) -> list[Bar]:
     ]
 
 
-def _ratio(found: Mapping[str, Tally], above: str, below: str) -> float:
+def _ratio(found: Mapping[str, EddyRun], above: str, below: str) -> float:
     return found[above].calls / found[below].calls
 
 

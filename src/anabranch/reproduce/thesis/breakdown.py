@@ -31,8 +31,8 @@ import numpy as np
 from anabranch.measure import at_least, at_most, informed
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Rows
 from anabranch.ordering.agreedy import AGreedy
-from anabranch.ordering.allowance import Allowance
 from anabranch.ordering.pipeline import FilterPipeline, Verdict
+from anabranch.ordering.time_budget import TimeBudget
 from anabranch.reproduce.thesis.exhibit import LABELS, Chart, Exhibit, Series
 from anabranch.reproduce.thesis.running import THESIS, Setting
 from anabranch.reproduce.thesis.workload import Workload
@@ -107,8 +107,8 @@ def timed_run(name: str, filters: int, tuples: int, *, probability: float | None
     passes = Workload(filters).draw(DISTINCT, rng)
     setting = Setting(costs.astype(np.float64), probability, learned=~passes[~passes.all(axis=1)][:1000])
     policy = replace(setting, start=setting.best_order(passes)).policy(name)
-    allowance = Allowance.unlimited()  # the thesis decides after every tuple, whatever it costs
-    pipeline, watch = FilterPipeline(policy, seed=SEED, clock=thread_time, allowance=allowance), Stopwatch()
+    budget = TimeBudget.unlimited()  # the thesis decides after every tuple, whatever it costs
+    pipeline, watch = FilterPipeline(policy, seed=SEED, clock=thread_time, budget=budget), Stopwatch()
     watch.watch(pipeline, "sample", PROFILES)
     if isinstance(policy, AGreedy):
         _watch_parts(watch, pipeline, policy)

@@ -1,0 +1,81 @@
+"""Which operators run for which queries: those that are equal and equally far are one.
+
+An operator is a function of the rows of its inputs. Two with the same signature that have seen the same rows, from the
+same time on and up to the same time, have the same state: one of them serves all queries. When a query stands still
+while others go on, it gets a name of its own for the state as it is; when it has caught up, it joins the others again.
+Nothing is copied but names of files.
+
+>>> manifest = Manifest(cells=2)
+>>> for name in ("a", "b"):
+...     manifest.queries[name] = QueryState("", nodes=new_nodes({1: "f00d"}, manifest))
+>>> manifest.queries["b"].nodes
+{1: 'f00d.1'}
+>>> join_nodes(manifest, ["a", "b"])
+>>> sharing(manifest)
+{'f00d.0': ['a', 'b']}
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+
+from anabranch.engine.manifest import Manifest, QueryState
+
+
+def new_nodes(signatures: Mapping[int, str], manifest: Manifest) -> dict[int, str]:
+    """Nodes for the operators of a new query, by stage, which no other has; equal operators of the query are one."""
+    found = {signature: _unused(signature, manifest) for signature in signatures.values()}
+    return {stage: found[signature] for stage, signature in signatures.items()}
+
+
+def join_nodes(manifest: Manifest, together: Collection[str]) -> None:
+    """Let queries that are equally far, and go on together, use one operator where theirs are equal."""
+    going = [manifest.queries[name] for name in together]
+    chosen: dict[str, str] = {}
+    for state in going:
+        for node in state.nodes.values():
+            chosen[signature_of(node)] = min(node, chosen.get(signature_of(node), node))
+    for node in chosen.values():
+        _part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
+    for state in going:
+        state.nodes = {stage: chosen[signature_of(node)] for stage, node in state.nodes.items()}
+    forget_nodes(manifest)
+
+
+def _part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
+    """Those who do not go on keep the state of an operator as it is, under another name."""
+    apart: dict[tuple[int, int], str] = {}
+    for state in others:
+        for stage in [stage for stage, used in state.nodes.items() if used == node]:
+            far = (state.since, state.position)
+            if far not in apart:
+                apart[far] = _unused(signature_of(node), manifest)
+                manifest.nodes[apart[far]] = dict(manifest.nodes.get(node, {}))
+            state.nodes[stage] = apart[far]
+
+
+def forget_nodes(manifest: Manifest) -> None:
+    """Forget operators that no query uses."""
+    used = {node for state in manifest.queries.values() for node in state.nodes.values()}
+    manifest.nodes = {node: manifest.nodes.get(node, {}) for node in sorted(used)}
+
+
+def signature_of(node: str) -> str:
+    """What a node does."""
+    return node.split(".")[0]
+
+
+def sharing(manifest: Manifest) -> dict[str, list[str]]:
+    """The queries that use each node that several use."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for name, state in manifest.queries.items():
+        for node in dict.fromkeys(state.nodes.values()):
+            users[node].append(name)
+    return {node: names for node, names in users.items() if len(names) > 1}
+
+
+def _unused(signature: str, manifest: Manifest) -> str:
+    taken = {node for state in manifest.queries.values() for node in state.nodes.values()} | set(manifest.nodes)
+    return next(name for number in count() if (name := f"{signature}.{number}") not in taken)

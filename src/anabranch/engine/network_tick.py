@@ -1,0 +1,242 @@
+"""A tick of queries that are equally far, as one Spark job: a layer of operators after the other, an exchange for each.
+
+Operators whose inputs are streams and relations are the first layer; those that read their output after another
+exchange are the second one, and so on. However many operators there are, a layer is one shuffle and one task per cell.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from anabranch.engine.layout import STATE, filed
+from anabranch.engine.manifest import Manifest, QueryState
+from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.store import WRITTEN_ROW, AnswerTask
+from anabranch.logical_plan import Scalar
+from anabranch.operators.base import Tick
+from anabranch.planning.stages import first
+from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask
+from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
+from anabranch.spark.continuous.grid import Grid
+from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, Program
+from anabranch.spark.continuous.views import Views
+from anabranch.spark.mailbox import Address
+from anabranch.spark.mapping import map_in_arrow
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all ticks of an engine have in common.
+
+    Parameters
+    ----------
+    views
+        What texts read from.
+    grid
+        Cells.
+    folder
+        Of the checkpoint.
+    owner
+        What tells this engine from others in the same worker.
+    state_bytes
+        What each worker may hold of the states of cells.
+    filtered
+        Applies an adaptive filter of a query.
+    """
+
+    views: Views
+    grid: Grid
+    folder: Path
+    owner: str
+    state_bytes: int | None
+    filtered: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A query that takes part in a tick."""
+
+    query: ContinuousQuery
+    program: Program
+    state: QueryState
+
+    @property
+    def answer(self) -> CellStep | None:
+        """The operator whose output is the answer as it is."""
+        steps = self.program.operators
+        return next((step for step in steps if step.stage.number == self.program.answer.stage), None)
+
+    def node(self, step: CellStep) -> str:
+        """The node of the network that is a step of its program."""
+        return self.state.nodes[step.stage.number]
+
+    def task(self, folder: Path, prefix: str, names: dict[str, str]) -> AnswerTask:
+        """What writes its answer, of columns with these names."""
+        query = self.query.query
+        shown = zip((names[name] for name in query.plan.columns), query.output, strict=True)
+        return AnswerTask(query.name, str(folder), filed(prefix), tuple(shown), not query.is_stream)
+
+
+class NetworkTick:
+    """Builds the frames of one tick.
+
+    Parameters
+    ----------
+    setting
+        Of the engine.
+    members
+        The queries, equally far.
+    manifest
+        Has the state of nodes.
+    until
+        How far they go.
+    prefix
+        Part of the names of what is written.
+    reports
+        Where tasks report to.
+    rows
+        What an input stands for in this tick.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        members: Sequence[Member],
+        manifest: Manifest,
+        until: int,
+        prefix: str,
+        reports: Address,
+        rows: Callable[[Input], DataFrame],
+    ) -> None:
+        self._setting = setting
+        self._members = members
+        self._manifest = manifest
+        state = members[0].state
+        self._tick = Tick(state.position, until)
+        self._begins = state.position == state.since
+        self._prefix = prefix
+        self._reports = reports
+        self._rows = rows
+        self._chosen: dict[str, tuple[Member, CellStep]] = {}
+        for member in members:
+            for step in member.program.operators:
+                self._chosen.setdefault(member.node(step), (member, step))
+        self._filters: list[tuple[Member, FilterStep]] = []
+        self._readers: dict[str, list[tuple[CellStep, str]]] = defaultdict(list)
+        self._look_for_readers()
+        self._computed: list[DataFrame] = []
+
+    def frames(self) -> list[DataFrame]:
+        """The parts of the job; their rows say what was written, as far as reports of cells do not."""
+        parts = []
+        for depth in sorted({step.depth for _, step in self._chosen.values()}):
+            self._bind_filters(depth)
+            parts += self._layer([node for node, (_, step) in self._chosen.items() if step.depth == depth])
+        self._bind_filters()
+        for member in self._members:
+            if member.answer is None:
+                names = {name: name for name in member.program.answer.columns}
+                task = member.task(self._setting.folder, self._prefix, names)
+                rows = self._setting.views.select(member.program.answer.text, self._begins)
+                parts.append(map_in_arrow(rows, task, WRITTEN_ROW))
+        return parts
+
+    def release(self) -> None:
+        """The job is done: free the memory of what operators of one layer have left for the next."""
+        for frame in self._computed:
+            frame._jdf.queryExecution().logical().rdd().unpersist(False)
+
+    def _look_for_readers(self) -> None:
+        """Bind the inputs that some text reads; find the filters and operators that are read."""
+        inputs: dict[str, Input] = {}
+        for member in self._members:
+            own = [step for step in member.program.operators if self._chosen[member.node(step)] == (member, step)]
+            texts = [wanted.select.source for step in own for each in step.inputs for wanted in each]
+            texts += [step.instants for step in own if step.instants]
+            texts += [] if member.answer else [member.program.answer.text]
+            for step in reversed(member.program.steps):
+                if not any(step.view in text for text in texts):
+                    continue
+                if isinstance(step, FilterStep):
+                    self._filters.insert(0, (member, step))
+                    texts.append(step.text)
+                else:
+                    self._readers[member.node(step)].append((step, step.view))
+            inputs |= {each.view: each for each in member.program.inputs if any(each.view in text for text in texts)}
+        for each in inputs.values():
+            self._setting.views.bind(each.view, self._rows(each))
+
+    def _bind_filters(self, depth: int | None = None) -> None:
+        """Bind the filters over what earlier layers have made."""
+        ready = [each for each in self._filters if depth is None or each[1].depth < depth]
+        self._filters = [each for each in self._filters if each not in ready]
+        for member, step in ready:
+            rows = self._setting.views.select(step.text, self._begins)
+            self._setting.views.bind(step.view, self._setting.filtered(member.query.name, rows, step.conditions))
+
+    def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
+        """Run a layer; a part of the job if nothing reads what comes out."""
+        setting, read = self._setting, [node for node in nodes if self._readers[node]]
+        exchange, slots = Exchange(setting.grid.each), Slots()
+        for _, step in map(self._chosen.__getitem__, nodes):
+            for wanted in (wanted for each in step.inputs for wanted in each):
+                exchange.send(wanted)
+        outputs = {
+            node: slots.of(dict(zip(o.names, o.types, strict=True))) for node in read for o in [self._output(node)]
+        }
+        tasks = tuple(self._task(node, exchange, outputs.get(node)) for node in nodes)
+        schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
+        folder = str(setting.folder / STATE)
+        task = CellTask(setting.owner, tasks, folder, self._prefix, self._reports, setting.state_bytes, schema)
+        sent = setting.views.select(exchange.text, self._begins).repartition(len(setting.grid), CELL)
+        if schema is None:
+            return [map_in_arrow(sent, task, WRITTEN_ROW)]
+        made = map_in_arrow(sent, task, from_arrow_schema(schema))
+        if sum(len(self._readers[node]) for node in read) > 1:
+            made = made.localCheckpoint(eager=False)  # computed once, and a leaf of the plans of those who read it
+            self._computed.append(made)
+        for node in read:
+            place = nodes.index(node)
+            for step, view in self._readers[node]:
+                names = zip(self._output(node).names, step.stage.output.names, strict=True)
+                columns = [F.col(outputs[node][there]).alias(here) for there, here in names]
+                setting.views.bind(view, made.where(F.col(NODE) == place).select(*columns))
+        return []
+
+    def _task(self, node: str, exchange: Exchange, output: dict[str, str] | None) -> NodeTask:
+        member, step = self._chosen[node]
+        stage = step.stage
+        return NodeTask(
+            node,
+            stage,
+            step.columns,
+            step.schema,
+            tuple(tuple(exchange.found(wanted) for wanted in each) for each in step.inputs),
+            exchange.instants(step.instants) if step.instants else None,
+            replace(self._tick, origin=first(member.state.origins, stage.streams)),
+            self._manifest.nodes.get(node, {}),
+            self._setting.grid.one(step.signature) if stage.single else None,
+            tuple(self._answers(node)),
+            tuple(output.items()) if output else None,
+        )
+
+    def _answers(self, node: str) -> list[AnswerTask]:
+        """The queries whose answer is the output of a node as it is."""
+        tasks = []
+        for member in self._members:
+            step = member.answer
+            if step is not None and member.node(step) == node:
+                names = dict(zip(step.stage.output.names, self._output(node).names, strict=True))
+                tasks.append(member.task(self._setting.folder, self._prefix, names))
+        return tasks
+
+    def _output(self, node: str) -> pa.Schema:
+        return self._chosen[node][1].stage.output

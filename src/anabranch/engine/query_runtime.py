@@ -1,0 +1,261 @@
+"""Queries as programs: compiled once, and run over the rows that are due in a tick."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from anabranch import storage
+from anabranch.engine.functions import Functions
+from anabranch.engine.layout import ANSWERS, STATE, filed
+from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.network_tick import Member, NetworkTick, Setting
+from anabranch.engine.pass_through import pass_through
+from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.registry import Registry
+from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
+from anabranch.logical_plan import OP, TS, scans
+from anabranch.model.names import quoted
+from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
+from anabranch.spark.continuous.flows import listed
+from anabranch.spark.continuous.grid import Grid
+from anabranch.spark.continuous.programs import Compiler, FilterStep, Input, Program
+from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
+from anabranch.spark.continuous.views import Views
+from anabranch.spark.mailbox import Address
+from anabranch.spark.mapping import map_in_arrow
+from anabranch.spark.schemas import empty_frame
+from anabranch.spark.session import own_session
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a compiled query asks of its streams.
+
+    Parameters
+    ----------
+    needs
+        For each stream, or summary of one, how long rows are needed after their time, in microseconds.
+    reads
+        The columns of each stream that are read.
+    summaries
+        How batches of streams are summed up, by the names of the summaries.
+    direct
+        Whether the query has no state: rows are answered as they come.
+    """
+
+    needs: dict[str, int]
+    reads: dict[str, list[str]]
+    summaries: dict[str, str]
+    direct: bool
+
+
+NOTHING_REQUIRED = Requirements({}, {}, {}, direct=False)
+
+
+class QueryRuntime:
+    """Runs the programs of one engine's queries, in a session of its own.
+
+    Parameters
+    ----------
+    spark
+        The user's session.
+    folder
+        Of the checkpoint.
+    cells
+        How many cells a stage has.
+    registry
+        Streams and relations.
+    state_bytes
+        What each worker may hold of the states of cells.
+    """
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, cells: int, registry: Registry, state_bytes: int | None
+    ) -> None:
+        self._session = own_session(spark, cells)
+        self._folder = folder
+        self._registry = registry
+        self._grid = Grid.of(cells)
+        owner = f"anabranch_{uuid.uuid4().hex[:12]}"
+        self._views = Views(self._session, owner)
+        self._programs: dict[str, Program] = {}
+        self._requirements: dict[str, Requirements] = {}
+        self._nothing: dict[str, DataFrame] = {}
+        self._summaries: dict[str, StructType] = {}
+        self.functions = Functions(self._session)
+        self._setting = Setting(self._views, self._grid, folder, owner, state_bytes, self.functions.apply)
+        self.titles: dict[tuple[str, int], str] = {}
+
+    def compile(self, query: ContinuousQuery, *, summing: bool) -> StructType:
+        """The columns of the answer; what does not fit together is found here, before anything runs.
+
+        If `summing`, its streams may be summed up for it as they come.
+        """
+        salt = "" if query.share else query.name
+        compiler = Compiler(self._views, query.name, self._grid, self._order, self._without_rows, summing, salt)
+        self.forget(query.name)
+        program = self._programs[query.name] = compiler.compile(query.query)
+        for each in (each for each in program.inputs if each.name in program.summaries):
+            self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
+        self.titles.update({(query.name, each.stage.number): each.stage.title for each in program.operators})
+        names = {each.name for each in program.inputs if each.kind != "table"}
+        needs = {name: program.held.get(name, 0) for name in names}
+        direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
+        self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
+        return self._views.select(_answer_text(query, program)).schema
+
+    def requirements(self, name: str) -> Requirements:
+        """What a query asks of its streams; nothing once it is dropped."""
+        return self._requirements.get(name, NOTHING_REQUIRED)
+
+    def is_direct(self, query: ContinuousQuery) -> bool:
+        """Whether a query has no state: rows are answered as they come."""
+        return self.requirements(query.name).direct
+
+    def forget(self, name: str) -> None:
+        """A query is gone."""
+        program = self._programs.pop(name, None)
+        self._requirements.pop(name, None)
+        if program is not None:
+            self._views.drop(program.views)
+
+    def rest(self) -> None:
+        """Nothing is answered for now: drop the views. The next tick binds them again."""
+        self._views.drop_all()
+
+    def forget_source(self, name: str) -> None:
+        """A stream or relation is gone; another one may come under its name."""
+        self._nothing.pop(name, None)
+        self._views.drop_source(name)
+
+    def signatures(self, name: str) -> dict[int, str]:
+        """What the operators of a query do, by the numbers of their stages."""
+        return {step.stage.number: step.signature for step in self._programs[name].operators}
+
+    def tick(
+        self, queries: Sequence[ContinuousQuery], manifest: Manifest, until: int, prefix: str, reports: Address
+    ) -> NetworkTick:
+        """What queries that are equally far do in a tick."""
+        members = [Member(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
+        state = members[0].state
+        for query in queries:
+            storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
+        for node in {node for member in members for node in member.state.nodes.values()}:
+            storage.make_folder(self._folder / STATE / node)
+
+        def rows(each: Input) -> DataFrame:
+            if each.kind == "table":
+                return self._without_rows(each)
+            return self._due(manifest, state, until, each.name, each.ago)
+
+        return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows)
+
+    def direct(self, query: ContinuousQuery, rows: DataFrame, *, begins: bool) -> DataFrame:
+        """What a query without state answers to rows of its stream, with their `_time`."""
+        self._bind_direct(query, rows, begins)
+        return self._views.select(_answer_text(query, self._programs[query.name]), begins)
+
+    def direct_together(
+        self, queries: Sequence[ContinuousQuery], rows: DataFrame, prefix: str, *, begins: bool
+    ) -> DataFrame:
+        """What queries without state answer to rows of their stream, written; the rows say where."""
+        answers = []
+        for query in queries:
+            storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
+            self._bind_direct(query, rows, begins)
+            program, plan = self._programs[query.name], query.query.plan
+            shown = tuple(zip(plan.columns, query.query.output, strict=True))
+            task = AnswerTask(query.name, str(self._folder), filed(prefix), shown, not query.query.is_stream)
+            answers.append((program.answer, program.schema, task))
+        return pass_through(self._views, answers, begins=begins)
+
+    def _bind_direct(self, query: ContinuousQuery, rows: DataFrame, begins: bool) -> None:
+        program = self._programs[query.name]
+        for each in program.inputs:
+            self._views.bind(each.view, self._without_rows(each) if each.kind == "table" else rows)
+        for step in program.steps:
+            assert isinstance(step, FilterStep), "a query without state has no operators"
+            found = self._views.select(step.text, begins)
+            self._views.bind(step.view, self.functions.apply(query.name, found, step.conditions))
+
+    def over(self, name: str, batch: DataFrame, text: str) -> DataFrame:
+        """What a text makes of a batch, for which it says `BATCH`; under a name, one batch after the other."""
+        view = self._views.name(f"batch_{name}")
+        self._views.bind(view, batch)
+        return self._views.select(of_batch(text, view))
+
+    def stored(self, name: str, files: Sequence[StoredFile]) -> DataFrame:
+        """Rows of a stream, or of a summary, from the buffer, with `_time`."""
+        paths = [storage.uri(self._folder / file.path) for file in files]
+        return self._session.read.schema(self._columns(name)).parquet(*paths)
+
+    def merged(self, name: str, files: Sequence[StoredFile], columns: Sequence[str], prefix: str) -> list[StoredFile]:
+        """Rows of some files in one."""
+        rows = self.stored(name, files)
+        if name in self._registry.streams:
+            rows = rows.select(*(quoted(column) for column in columns), TIME)
+        rows = rows.coalesce(1)
+        task = BufferTask(name, str(self._folder), prefix, EVER, FOREVER, skew=EVER)
+        tick, oldest = max(file.tick for file in files), min(file.first for file in files)
+        written = map_in_arrow(rows, task, WRITTEN_ROW).collect()
+        storage.settle(self._folder / row["path"] for row in written)
+        return [StoredFile(row["path"], row["rows"], oldest, row["last"], tick) for row in written]
+
+    def knows(self, buffer: str) -> bool:
+        """Whether the columns of a stream, or of a summary, are known: not before they have been registered again."""
+        return buffer in self._registry.streams or buffer in self._summaries
+
+    def _due(self, manifest: Manifest, state: QueryState, until: int, name: str, ago: int) -> DataFrame:
+        """Rows of a stream whose time falls into the tick, or so many microseconds earlier."""
+        start, end = max(state.position - ago, state.since), until - ago
+        files = [file for file in manifest.buffer(name) if file.last >= start and file.first < end]
+        if not files:
+            return self._empty(name)
+        whole = [file for file in files if file.first >= start and file.last < end]
+        part = [file for file in files if file not in whole]
+        found = [self.stored(name, whole)] if whole else []
+        found += [self.stored(name, part).where(_between(start, end))] if part else []
+        return reduce(DataFrame.union, found)
+
+    def _order(self, stream: str) -> tuple[str, ...]:
+        found = self._registry.streams[stream]
+        return (found.sequence,) if found.sequence else tuple(found.df.columns)
+
+    def _without_rows(self, given: Input) -> DataFrame:
+        return self._registry.relations[given.name] if given.kind == "table" else self._empty(given.name)
+
+    def _empty(self, name: str) -> DataFrame:
+        if name not in self._nothing:
+            self._nothing[name] = empty_frame(self._session, self._columns(name))
+        return self._nothing[name]
+
+    def _columns(self, name: str) -> StructType:
+        if name in self._summaries:
+            return self._summaries[name]
+        return StructType([*self._registry.streams[name].df.schema.fields, StructField(TIME, LongType())])
+
+
+def _between(start: int, end: int) -> str:
+    """SQL: a time from `start` on and before `end`.
+
+    Spark compiles a filter anew for numbers that it has not seen before, which takes longer than most ticks have; the
+    values of structs are no part of the code.
+    """
+    return f"struct({TIME}) >= struct({start}L) AND struct({TIME}) < struct({end}L)"
+
+
+def _answer_text(query: ContinuousQuery, program: Program) -> str:
+    columns = {
+        shown: quoted(unique) for unique, shown in zip(query.query.plan.columns, query.query.output, strict=True)
+    }
+    columns[TS] = f"timestamp_micros({TIME})"
+    if not query.query.is_stream:
+        columns[OP] = f"CASE WHEN {WEIGHT} > 0 THEN '+' ELSE '-' END"
+    return f"SELECT {listed(columns)} FROM ({program.answer.text})"

@@ -1,0 +1,309 @@
+"""Answers without Spark: what queries have answered, read from a checkpoint by any process, while the engine runs.
+
+`anabranch.open` gives a reader. It sees what the last tick has committed, nothing of the tick that is under way, and
+writes nothing. The state of a relation is read from the last snapshot before a time and the changes since, so that it
+costs the same however long the query has run; see `answer_files.py`.
+
+References
+----------
+S. Chandrasekaran, M. Franklin, *Streaming Queries over Streaming Data* (PSoup), VLDB 2002, section 2: queries are
+answered whenever somebody invokes them, from results that are kept up to date.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch import storage
+from anabranch.engine.answer_files import AnswerFiles, FileSet, fold
+from anabranch.engine.descriptions import Description
+from anabranch.engine.layout import first_tick, last_tick, tick_of
+from anabranch.engine.manifest import Manifest, parse
+from anabranch.engine.marks import Marks
+from anabranch.errors import QueryError, ResourceError, suggest
+from anabranch.logical_plan import OP, TS
+from anabranch.operators.base import EVER, FOREVER
+
+ATTEMPTS = 5
+PAUSE_SECONDS = 0.02
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+GONE = (errno.ENOENT, errno.ESTALE)
+
+Answer = TypeVar("Answer")
+
+
+def open(checkpoint: str | os.PathLike[str]) -> Reader:
+    """Read what queries have answered, without Spark, while the engine runs or after it.
+
+    Parameters
+    ----------
+    checkpoint
+        The folder that the engine was given.
+
+    >>> open("/nowhere")
+    Traceback (most recent call last):
+        ...
+    anabranch.errors.QueryError: there is no checkpoint in '/nowhere'
+      hint: give the folder of Engine(spark, checkpoint=...), once a query has run there
+    """
+    reader = Reader(storage.folder_of(checkpoint, "the checkpoint"))
+    reader._committed()
+    return reader
+
+
+class Reader:
+    """The queries of a checkpoint, read-only.
+
+    Parameters
+    ----------
+    folder
+        Of the checkpoint.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last: tuple[object, dict[str, Any]] = (None, {})
+        self._marks = Marks(folder)
+
+    def query(self, name: str) -> QueryReader:
+        """A query by its name."""
+        self._state(name)
+        return QueryReader(self, name)
+
+    def queries(self) -> list[dict[str, object]]:
+        """For each query what the last tick has committed: status, what it answers, how far it is in time, its rows.
+
+        The status is that of the last tick: an engine that was stopped later does not write it down.
+        """
+        saved = _patiently("the checkpoint", self._committed)
+        found = []
+        for name, state in saved["queries"].items():
+            about = Description.load(self._folder, name, state["fingerprint"])
+            kind = None if about is None else "stream" if about.is_stream else "relation"
+            position, status = state["position"], state.get("status", "registered")
+            up_to = None if position == EVER else _moment(position)
+            found.append({"query": name, "status": status, "answer": kind, "up to": up_to, "rows": state["rows"]})
+        return found
+
+    def __repr__(self) -> str:
+        return f"<checkpoint {str(self._folder)!r}, read-only>"
+
+    def _committed(self) -> dict[str, Any]:
+        """What the newest manifest says."""
+        path = Manifest.newest(self._folder)
+        if path is None:
+            raise QueryError(
+                f"there is no checkpoint in {str(self._folder)!r}",
+                hint="give the folder of Engine(spark, checkpoint=...), once a query has run there",
+            )
+        version = (path, *storage.version(path))
+        if self._last[0] != version:
+            self._last = (version, parse(storage.read_text(path), self._folder))
+        return self._last[1]
+
+    def _state(self, name: str) -> _State:
+        saved = _patiently("the checkpoint", self._committed)
+        if name not in saved["queries"]:
+            raise QueryError(
+                f"the checkpoint knows no query {name!r}", hint=suggest(name, list(saved["queries"]), "queries")
+            )
+        state = saved["queries"][name]
+        return _State(
+            saved["tick"],
+            state["fingerprint"],
+            state.get("registered", 0),
+            state["since"],
+            state["position"],
+            AnswerFiles(self._folder, name, state.get("registered", 0)),
+        )
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a manifest says about a query."""
+
+    tick: int
+    fingerprint: str
+    registered: int
+    since: int
+    position: int
+    files: AnswerFiles
+
+
+class QueryReader:
+    """A query of a checkpoint, read-only. Times are aware datetimes.
+
+    Parameters
+    ----------
+    reader
+        Of the checkpoint.
+    name
+        Of the query.
+    """
+
+    def __init__(self, reader: Reader, name: str) -> None:
+        self._reader = reader
+        self.name = name
+
+    @property
+    def text(self) -> str:
+        """The query as it was written."""
+        return self._about(self._reader._state(self.name)).text
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is a stream; else it is a relation."""
+        return self._about(self._reader._state(self.name)).is_stream
+
+    def current(self) -> pa.Table:
+        """The relation after the last committed tick: each row as often as it is there."""
+        return self._reading(self._current)
+
+    def at(self, time: datetime) -> pa.Table:
+        """The relation as it was at an instant, which the query has to have passed."""
+        instant = _micros(time, "at")
+        return self._reading(lambda state, about: self._at(state, about, instant))
+
+    def rows(self, since: datetime | None = None, until: datetime | None = None) -> pa.Table:
+        """What was answered for times from `since` on and before `until`, with the time `_ts` of each row.
+
+        For a stream these are its rows, for a relation its changes, with `_op` (`+` or `-`). What is no longer retained
+        is not among them; the changes of a relation before that are folded, each row with the time of its last one.
+        """
+        first = EVER if since is None else _micros(since, "since")
+        end = FOREVER if until is None else _micros(until, "until")
+        return self._reading(lambda state, about: self._rows(state, about, first, end))
+
+    def __repr__(self) -> str:
+        return f"<query {self.name} of {self._reader!r}>"
+
+    def _about(self, state: _State) -> Description:
+        about = Description.load(self._reader._folder, self.name, state.fingerprint)
+        if about is None:
+            raise QueryError(
+                f"the checkpoint does not say what query {self.name!r} answers",
+                hint="start its engine once with this version of the library",
+            )
+        return about
+
+    def _reading(self, read: Callable[[_State, Description], pa.Table]) -> pa.Table:
+        """Read; if the engine deletes something meanwhile, read again what it has committed then."""
+
+        def attempt() -> pa.Table:
+            state = self._reader._state(self.name)
+            folded = state.files.folded()
+            table = read(state, self._about(state))
+            now = self._reader._state(self.name)
+            if (now.fingerprint, now.registered, now.files.folded()) != (state.fingerprint, state.registered, folded):
+                raise _gone(state.files.folder)
+            return table
+
+        return _patiently(f"the answer of query {self.name!r}", attempt)
+
+    def _current(self, state: _State, about: Description) -> pa.Table:
+        self._require_relation(about)
+        return _contents(state.files.up_to(state.tick).read(about.schema))
+
+    def _at(self, state: _State, about: Description, instant: int) -> pa.Table:
+        self._require_relation(about)
+        if instant >= state.position:
+            known = "nothing yet" if state.position == EVER else f"the time before {_moment(state.position)}"
+            raise QueryError(
+                f"query {self.name!r} has answered {known}, so not {_moment(instant)}", hint="use current(), or wait"
+            )
+        if instant < state.since:
+            raise QueryError(
+                f"query {self.name!r} began at {_moment(state.since)}, after {_moment(instant)}",
+                hint="register it with history=True to fill it with rows that its streams retain",
+            )
+        marks, blocks = self._reader._marks, self._reader._marks.blocks(state.registered, state.tick)
+        folded = state.files.folded()
+        floor = state.registered if folded is None else tick_of(folded)
+        usable = [block for block in blocks if last_tick(block) >= floor]
+        base = marks.last_before(self.name, usable, instant + 1)
+        if base is None and folded is not None:
+            raise QueryError(
+                f"the answer of query {self.name!r} is not retained back to {_moment(instant)}",
+                hint="give it a longer retain=, or ask for a later time",
+            )
+        end = marks.first_after(self.name, blocks, instant)
+        start, last = state.files.around(
+            floor if base is None else last_tick(base), state.tick if end is None else last_tick(end), instant + 1
+        )
+        before, later = state.files.up_to(start), state.files.between(start + 1, last)
+        changes = _between(later.read(about.schema), EVER, instant + 1)
+        return _contents(pa.concat_tables([before.read(about.schema), changes]))
+
+    def _rows(self, state: _State, about: Description, first: int, end: int) -> pa.Table:
+        marks, blocks = self._reader._marks, self._reader._marks.blocks(state.registered, state.tick)
+        before = marks.last_before(self.name, blocks, first)
+        after = marks.first_after(self.name, blocks, end - 1)
+        folded, retained = state.files.folded(), min(state.files.blocks(), default=0)
+        floor = state.registered if folded is None else tick_of(folded)
+        start = floor if before is None else max(floor, last_tick(before))
+        last = state.tick if after is None else last_tick(after)
+        found = state.files.between(max(start + 1, first_tick(retained)), last)
+        base = FileSet(folded=folded if start == floor else None)
+        table = pa.concat_tables([each.read(about.schema) for each in (base, found)])
+        if retained != min(state.files.blocks(), default=0):
+            raise _gone(state.files.folder)
+        return _between(table, first, end).sort_by(TS)
+
+    def _require_relation(self, about: Description) -> None:
+        if about.is_stream:
+            raise QueryError(
+                f"the answer of query {self.name!r} is a stream, which has no state",
+                hint="use rows(since=..., until=...), or leave out Istream, Dstream and Rstream",
+            )
+
+
+def _contents(changes: pa.Table) -> pa.Table:
+    return fold(changes).drop_columns([TS, OP])
+
+
+def _between(changes: pa.Table, first: int, end: int) -> pa.Table:
+    """Rows with a time from one on and before another."""
+    times = changes[TS].cast(pa.int64())
+    return changes.filter(pc.and_(pc.greater_equal(times, first), pc.less(times, end)))
+
+
+def _patiently(what: str, read: Callable[[], Answer]) -> Answer:
+    """Try again where the engine has deleted a file that something else stands for by now."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return read()
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            missing = error
+            clock.sleep(PAUSE_SECONDS * attempt)
+    raise ResourceError(
+        f"{what} changed {ATTEMPTS} times while it was read, or lacks the file {missing.filename!r}",
+        hint="try again; if it stays so, files of the checkpoint are missing",
+    ) from missing
+
+
+def _gone(folder: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "deleted while it was read", str(folder))
+
+
+def _micros(time: datetime, name: str) -> int:
+    if getattr(time, "tzinfo", None) is None:
+        raise QueryError(
+            f"{name} is {time!r}", hint="give a datetime with a time zone, as datetime(2026, 1, 1, tzinfo=timezone.utc)"
+        )
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def _moment(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)

@@ -1,0 +1,149 @@
+"""The durable state of a cell: a log of what came in, tick after tick, and now and then a snapshot.
+
+Operators are functions of their inputs, so the inputs are the log: to replay them gives the state. Once the log
+is more than twice as large as the state, or has many files, a snapshot of the state is written instead, and the log
+before it can be deleted. A worker that holds the state of an earlier tick reads only what it has missed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch import storage
+from anabranch.operators.base import EVER, Operator, Tick
+
+LONGEST_LOG = 64
+"""Files in a log before a snapshot is written, whatever their size."""
+LOG_PER_STATE = 2
+"""A snapshot is written once the log has more than this many times the bytes of the state."""
+SMALLEST_LOG_BYTES = 4_000_000
+"""A log up to this size is never replaced for its size."""
+_TICK = b"anabranch.tick"
+INPUT = "_input"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One file of a log; a snapshot stands for all that came before it."""
+
+    path: str
+    kind: Literal["inputs", "snapshot"]
+    bytes: int
+
+
+class CellState:
+    """An operator and how far it has come.
+
+    Parameters
+    ----------
+    make
+        Starts the operator.
+    columns
+        Per input the columns that the operator wants.
+    schema
+        Of the table in which all inputs travel.
+    """
+
+    def __init__(self, make: Callable[[], Operator], columns: Sequence[Sequence[str]], schema: pa.Schema) -> None:
+        self._make = make
+        self._columns = columns
+        self._schema = schema
+        self._begin()
+
+    def _begin(self) -> None:
+        self.operator = self._make()
+        self._applied: list[str] = []
+        self._until = EVER
+
+    def advance(self, table: pa.Table, tick: Tick) -> Iterator[pa.Table]:
+        """What follows from the rows of a tick, in parts; all of them have to be taken."""
+        yield from self.operator.in_parts(self.split(table), tick)
+        self._until = tick.until
+
+    def logged(self, log: Sequence[Segment]) -> None:
+        """Remember that the state is that of this log."""
+        self._applied = [segment.path for segment in log]
+
+    def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick) -> int:
+        """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew.
+
+        Returns how many segments had to be read.
+        """
+        paths = [segment.path for segment in log]
+        if paths[: len(self._applied)] != self._applied or self._until > tick.start:
+            self._begin()
+        missed = log[len(self._applied) :]
+        for segment in missed:
+            self._apply(segment, folder)
+        self._applied = paths
+        if self._until < tick.start:  # ticks that brought nothing are not in the log
+            origin = tick.origin if tick.origin is not None and tick.origin < tick.start else None
+            self._absorb(self._schema.empty_table(), Tick(self._until, tick.start, origin))
+        return len(missed)
+
+    def _apply(self, segment: Segment, folder: Path) -> None:
+        tables = read_tables(folder / segment.path)
+        stamp = json.loads(tables[0].schema.metadata[_TICK])
+        if segment.kind == "snapshot":
+            self.operator = self._make()
+            self.operator.restore(tables[1:])
+            self._until = stamp["until"]
+        else:
+            self._absorb(tables[0].replace_schema_metadata(None), Tick(**stamp))
+
+    def _absorb(self, table: pa.Table, tick: Tick) -> None:
+        if tick.start > self._until:
+            self.operator.absorb(self.split(self._schema.empty_table()), Tick(self._until, tick.start, tick.origin))
+        self.operator.absorb(self.split(table), tick)
+        self._until = tick.until
+
+    def split(self, table: pa.Table) -> list[pa.Table]:
+        """The operator's inputs, which travel in one table and are told apart by a number."""
+        if len(self._columns) == 1:
+            return [table.select(self._columns[0])]
+        numbers = table[INPUT]
+        masks = [pc.equal(numbers, number) for number in range(len(self._columns))]
+        return [table.filter(mask).select(names) for mask, names in zip(masks, self._columns, strict=True)]
+
+
+def next_segment(
+    state: CellState, log: Sequence[Segment], table: pa.Table, tick: Tick, path: str, folder: Path
+) -> list[Segment]:
+    """Write the rows of a tick, or a snapshot of the state if the log would get too long; return the new log."""
+    if table.num_rows == 0:
+        return list(log)
+    logged = sum(segment.bytes for segment in log) + table.nbytes
+    most = max(SMALLEST_LOG_BYTES, LOG_PER_STATE * state.operator.held_bytes)
+    stamp = {_TICK: json.dumps({"start": tick.start, "until": tick.until, "origin": tick.origin})}
+    if logged > most or len(log) >= LONGEST_LOG:
+        head = pa.table({"tick": pa.array([0])}).replace_schema_metadata(stamp)
+        return [Segment(path, "snapshot", write_tables(folder / path, [head, *state.operator.snapshot()]))]
+    size = write_tables(folder / path, [table.replace_schema_metadata(stamp)])
+    return [*log, Segment(path, "inputs", size)]
+
+
+def write_tables(path: Path, tables: Sequence[pa.Table]) -> int:
+    """Write tables of any schemas one after the other into a file; its size."""
+    file = storage.NewFile(path)
+    with file.writing():
+        for table in tables:
+            with pa.ipc.new_stream(file.sink, table.schema) as writer:
+                writer.write_table(table)
+    return file.close()
+
+
+def read_tables(path: Path) -> list[pa.Table]:
+    """Read back what `write_tables` wrote."""
+    tables = []
+    with storage.opened(path) as file:
+        size = file.size()
+        while file.tell() < size:
+            tables.append(pa.ipc.open_stream(file).read_all())
+    return tables

@@ -1,0 +1,241 @@
+"""A layer of the network in a worker: the rows of one cell meet the operators that hold the cell's state.
+
+A worker keeps the states that it has seen. Which worker gets which cell is up to Spark: one that is behind reads what
+it has missed from the log, and a state that took part in a tick that was never committed is not the prefix of any log
+and starts anew.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from anabranch.operators.base import Tick
+from anabranch.operators.held_states import HeldStates, usual_bytes
+from anabranch.operators.segments import INPUT, CellState, Segment, next_segment
+from anabranch.planning.stages import Stage
+from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
+from anabranch.spark.mailbox import Address
+
+NODE = "_node"
+_held: HeldStates[CellState] = HeldStates()
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file with rows of a query's answer."""
+
+    query: str
+    path: str
+    rows: int
+
+
+class AnswerWriter(Protocol):
+    """Writes rows of an answer."""
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write some rows."""
+
+    def close(self) -> Sequence[WrittenFile]:
+        """The end; returns what was written."""
+
+
+class Answer(Protocol):
+    """The answer of a query, as a worker writes it."""
+
+    def begin(self) -> AnswerWriter:
+        """Begin to write."""
+
+
+@dataclass(frozen=True)
+class CellReport:
+    """What an operator did in one cell in one tick."""
+
+    log: tuple[Segment, ...]
+    rows_in: int
+    rows_out: int
+    held_rows: int
+    held_bytes: int
+    seconds: float
+    segments_read: int
+    written: tuple[WrittenFile, ...] = ()
+
+
+Reports = dict[tuple[str, int], CellReport]
+"""By node and cell."""
+
+
+class ReportBook:
+    """Reports of the tasks of a tick; a repeated task replaces its report."""
+
+    def __init__(self) -> None:
+        self.reports: Reports = {}
+
+    def enter(self, messages: Iterable[Reports]) -> None:
+        """Take more reports in."""
+        for reports in messages:
+            self.reports.update(reports)
+
+
+@dataclass(frozen=True)
+class NodeTask:
+    """One operator of the network, as a worker runs it.
+
+    Parameters
+    ----------
+    node
+        Its identity: which state is its own.
+    stage
+        The operator and its output.
+    columns
+        Per input the columns that the operator wants.
+    schema
+        Of the table in which all inputs are logged.
+    inputs
+        Per input where its rows are found in the exchange.
+    instants
+        The parcel with the instants that the operator asks for, if it does.
+    tick
+        The step in time, with the origin of this operator.
+    logs
+        The state of every cell so far.
+    only
+        The cell in which all of its rows meet, if they do: it does not run in others.
+    answers
+        The queries that are answered by its output as it is.
+    output
+        The slots of its output on its way to other operators, if some read it.
+    """
+
+    node: str
+    stage: Stage
+    columns: tuple[tuple[str, ...], ...]
+    schema: pa.Schema
+    inputs: tuple[tuple[Parcel, ...], ...]
+    instants: int | None
+    tick: Tick
+    logs: Mapping[int, tuple[Segment, ...]]
+    only: int | None = None
+    answers: tuple[Answer, ...] = ()
+    output: tuple[tuple[str, str], ...] | None = None
+
+    def rows(self, arrived: Arrived) -> pa.Table:
+        """The rows of all inputs in one table, with the number of the input."""
+        parts = [
+            self._input(number, arrived.rows(parcel))
+            for number, parcels in enumerate(self.inputs)
+            for parcel in parcels
+        ]
+        return pa.concat_tables([self.schema.empty_table(), *(part for part in parts if part.num_rows)])
+
+    def _input(self, number: int, rows: pa.Table) -> pa.Table:
+        columns = []
+        for field in self.schema:
+            if field.name == INPUT:
+                columns.append(pa.array([number], field.type).take(pa.array([0] * len(rows), pa.int32())))
+            elif field.name in rows.schema.names:
+                columns.append(rows[field.name].cast(field.type))
+            else:
+                columns.append(pa.nulls(len(rows), field.type))
+        return pa.table(columns, schema=self.schema)
+
+    def step(self, arrived: Arrived) -> Tick:
+        """The step in time, with the instants that it asks for."""
+        if self.instants is not None:
+            return replace(self.tick, instants=arrived.times(self.instants))
+        return replace(self.tick, slides=self.stage.slides)
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """The function of a layer that Spark runs over each cell.
+
+    Parameters
+    ----------
+    owner
+        What tells this engine from others in the same worker.
+    nodes
+        The operators.
+    folder
+        Where segments are.
+    attempt
+        Part of the names of what is written.
+    reports
+        Where reports go.
+    state_bytes
+        What a worker may hold of the states of all cells that it has seen.
+    schema
+        Of what leaves the task: the output of those operators that others read, told apart by `NODE`.
+    """
+
+    owner: str
+    nodes: tuple[NodeTask, ...]
+    folder: str
+    attempt: str
+    reports: Address
+    state_bytes: int | None = None
+    schema: pa.Schema | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Advance the cell by a tick."""
+        found = list(batches)
+        if not found:
+            return
+        table = pa.Table.from_batches(found)
+        cell, arrived = cell_of(table), Arrived(table)
+        for number, node in enumerate(self.nodes):
+            if node.only not in (None, cell):
+                continue
+            for part in self._advance(cell, node, arrived):
+                if self.schema is not None and node.output is not None:
+                    yield from _packed(part, number, node.output, self.schema).to_batches()
+
+    def _advance(self, cell: int, node: NodeTask, arrived: Arrived) -> Iterator[pa.Table]:
+        """What the operator says, the last part of it when all is logged."""
+        began = time.perf_counter()
+        key, log, folder = (self.owner, node.node, cell), node.logs.get(cell, ()), Path(self.folder)
+        rows, tick = node.rows(arrived), node.step(arrived)
+        # Taken out while it changes: a task that fails half-way leaves nothing behind.
+        state = _held.take(key) or CellState(node.stage.make, node.columns, node.schema)
+        read = state.catch_up(log, folder, tick)
+        parts = (part.select(node.stage.output.names).cast(node.stage.output) for part in state.advance(rows, tick))
+        writers = [answer.begin() for answer in node.answers]
+        last = next(parts)
+        said = last.num_rows
+        for part in parts:
+            _write(writers, last)
+            yield last
+            last, said = part, said + part.num_rows
+        _write(writers, last)
+        written = tuple(file for writer in writers for file in writer.close())
+        path = f"{node.node}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
+        new = next_segment(state, log, rows, tick, path, folder)
+        state.logged(new)
+        held = state.operator
+        _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
+        seconds = time.perf_counter() - began
+        report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds, read, written)
+        self.reports.send({(node.node, cell): report})
+        yield last
+
+
+def _write(writers: Sequence[AnswerWriter], part: pa.Table) -> None:
+    for writer in writers:
+        writer.write(part.to_batches())
+
+
+def _packed(part: pa.Table, number: int, output: Sequence[tuple[str, str]], schema: pa.Schema) -> pa.Table:
+    slots = {slot: part[name] for name, slot in output}
+    columns = []
+    for field in schema:
+        if field.name == NODE:
+            columns.append(pa.array([number] * part.num_rows, field.type))
+        else:
+            columns.append(slots[field.name] if field.name in slots else pa.nulls(part.num_rows, field.type))
+    return pa.table(columns, schema=schema)

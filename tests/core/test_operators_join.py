@@ -1,0 +1,179 @@
+"""Joins against the definition: at every instant the combinations of the rows that are there."""
+
+import pickle
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from anabranch.operators import arrangement
+from anabranch.operators.base import EVER, FOREVER, Tick
+from anabranch.operators.join import KeyClass, MultiJoin
+
+LAST = 12
+INSTANTS = range(LAST + 3)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    inputs: int
+    keys: tuple[KeyClass, ...]
+    probes: tuple[tuple[int, ...], ...] | None = None
+
+
+CASES = {
+    "two": Case(2, (((0, "k0"), (1, "k1")),)),
+    "two keys": Case(2, (((0, "k0"), (1, "k1")), ((0, "s0"), (1, "s1")))),
+    "star": Case(3, (((0, "k0"), (1, "k1"), (2, "k2")),)),
+    "cycle": Case(3, (((0, "k0"), (1, "k1")), ((1, "s1"), (2, "s2")), ((2, "k2"), (0, "n0")))),
+    "chain": Case(3, (((0, "k0"), (1, "k1")), ((1, "s1"), (2, "s2"))), ((2, 1), (2, 0), (0, 1))),
+    "cross": Case(3, (((0, "k0"), (2, "k2")),)),
+    "all cross": Case(2, ()),
+}
+
+
+@pytest.fixture(params=[False, True])
+def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param:
+        monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
+        monkeypatch.setattr(arrangement, "SETTLE_SHARE", 0.0)
+        monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+
+
+def draw(rng: np.random.Generator, i: int, size: int) -> list[Row]:
+    """Elements of input i with few values; some take back others."""
+    rows: list[Row] = []
+    for _ in range(size):
+        start = int(rng.integers(-2, LAST))
+        end = int(rng.choice([start + int(rng.integers(0, 6)), FOREVER]))
+        key, text = int(rng.integers(4)), "abc"[rng.integers(3)]
+        row = {f"k{i}": key, f"s{i}": text, f"n{i}": int(rng.integers(3)), f"l{i}": [[1], None][rng.integers(2)]}
+        weight = int(rng.integers(1, 3))
+        rows.append(row | {"_start": EVER if start < 0 else start, "_end": end, "_weight": weight})
+        if start < (later := int(rng.integers(0, LAST))) < end:
+            rows.append(row | {"_start": later, "_end": end, "_weight": -weight})
+    return rows
+
+
+def to_table(rows: list[Row], i: int, case: Case, codes: int) -> pa.Table:
+    kinds = {f"k{i}": pa.int32() if i else pa.int64(), f"s{i}": pa.string(), f"n{i}": pa.int64()}
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
+    columns[f"l{i}"] = pa.array([row[f"l{i}"] for row in rows], pa.list_(pa.int64()))
+    for j, members in enumerate(case.keys):
+        if i in dict(members):
+            values = [row[dict(members)[i]] for row in rows]
+            columns[f"_key{j}"] = pa.array([_code(value) % codes for value in values], pa.int64())
+    numbers = {name: pa.array([row[name] for row in rows], pa.int64()) for name in ("_start", "_end", "_weight")}
+    return pa.table(columns | numbers)
+
+
+def _code(value: str | int) -> int:
+    return ord(value) if isinstance(value, str) else value
+
+
+def at(rows: list[Row], t: int) -> Counter[str]:
+    bag: Counter[str] = Counter()
+    for row in rows:
+        if row["_start"] <= t < row["_end"]:
+            bag[repr({name: value for name, value in row.items() if name[0] != "_"})] += row["_weight"]
+    return nonzero(bag)
+
+
+def nonzero(bag: Counter[str]) -> Counter[str]:
+    return Counter({row: weight for row, weight in bag.items() if weight})
+
+
+def expected(sides: list[list[Row]], case: Case, t: int) -> Counter[str]:
+    bag: Counter[str] = Counter()
+    for parts in product(*([row for row in side if row["_start"] <= t < row["_end"]] for side in sides)):
+        if all(len({parts[i][name] for i, name in members}) == 1 for members in case.keys):
+            merged = {name: value for part in parts for name, value in part.items() if name[0] != "_"}
+            bag[repr(merged)] += int(np.prod([part["_weight"] for part in parts]))
+    return nonzero(bag)
+
+
+def run(
+    sides: list[list[Row]], case: Case, cuts: list[int], rng: np.random.Generator, codes: int, swap: int | None
+) -> list[Row]:
+    """Elements come in the tick of their start, or in one before it."""
+    operator = pickle.loads(pickle.dumps(MultiJoin(case.inputs, case.keys, case.probes)))
+    starts = np.array([0, *cuts])
+    ticks = [[min(_tick(starts, row), int(rng.integers(len(starts)))) for row in side] for side in sides]
+    found: list[Row] = []
+    for number, (start, until) in enumerate(pairwise([0, *cuts, LAST])):
+        tables = [
+            to_table([row for row, n in zip(side, when, strict=True) if n == number], i, case, codes)
+            for i, (side, when) in enumerate(zip(sides, ticks, strict=True))
+        ]
+        found += operator.advance(tables, Tick(start, until)).to_pylist()
+        if number == swap:
+            state = operator.snapshot()
+            operator = MultiJoin(case.inputs, case.keys, case.probes)
+            operator.restore(state)
+    return found
+
+
+def _tick(starts: np.ndarray[Any, Any], row: Row) -> int:
+    return max(int(np.searchsorted(starts, row["_start"], side="right")) - 1, 0)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", range(5))
+def test_any_cut_gives_the_definition(name: str, seed: int) -> None:
+    case, rng = CASES[name], np.random.default_rng(seed)
+    sides = [draw(rng, i, int(rng.integers(1, 25 if case.inputs == 2 else 12))) for i in range(case.inputs)]
+    want = [expected(sides, case, t) for t in INSTANTS]
+    for codes in (2, 10**9):
+        cuts = sorted(rng.choice(np.arange(1, LAST), int(rng.integers(0, 6)), replace=False).tolist())
+        for swap in (None, len(cuts) // 2):
+            found = run(sides, case, cuts, rng, codes, swap)
+            assert [at(found, t) for t in INSTANTS] == want
+            assert all(row["_start"] < row["_end"] for row in found)
+
+
+def window(n: list[int], start: int, end: int, weight: int = 1, name: str = "n") -> pa.Table:
+    size = len(n)
+    numbers = {"_key0": n, "_start": [start] * size, "_end": [end] * size, "_weight": [weight] * size}
+    return pa.table({name: pa.array(n, pa.int64())} | {k: pa.array(v, pa.int64()) for k, v in numbers.items()})
+
+
+KEYS: tuple[KeyClass, ...] = (((0, "n"), (1, "m")),)
+
+
+def test_absorbing_is_advancing_without_the_result() -> None:
+    advanced, absorbed = MultiJoin(2, KEYS), MultiJoin(2, KEYS)
+    tables = [window([1, 2, 3], 0, 9), window([2, 2, 4], 1, 9, name="m")]
+    advanced.advance(tables, Tick(0, 2))
+    absorbed.absorb(tables, Tick(0, 2))
+    later = [window([4], 3, 9), window([3], 3, 9, name="m")]
+    assert advanced.advance(later, Tick(2, 4)).equals(absorbed.advance(later, Tick(2, 4)))
+    assert absorbed.held_bytes > 0
+
+
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_state_is_bounded(taken_back: bool) -> None:
+    join, empty = MultiJoin(2, KEYS), window([], 0, 0, name="m")
+    for t in range(200):
+        rows = list(range(t * 10, t * 10 + 10))
+        new = [window(rows, t, FOREVER if taken_back else t + 3)]
+        if taken_back and t >= 3:
+            new.append(window([n - 30 for n in rows], t, FOREVER, -1))
+        join.advance([pa.concat_tables(new), empty], Tick(t, t + 1))
+        assert join.held_rows <= 150
+    assert join.held_bytes < 20_000
+
+
+def test_rows_without_columns_are_multiplied() -> None:
+    names = ["_start", "_end", "_weight"]
+    join = MultiJoin(2)
+    left = pa.table([[0, 0], [9, 5], [1, 1]], names=names)
+    right = pa.table([[3, 6], [9, 9], [1, 2]], names=names)
+    found = join.advance([left, right], Tick(0, 7)).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [(3, 5, 1), (3, 9, 1), (6, 9, 2)]

@@ -1,0 +1,163 @@
+"""Queries that share: the same answers as alone, one operator where they are equal, one job for all."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame
+
+import anabranch as ab
+from anabranch.engine.network import sharing
+from seeds import daily_seed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ZERO = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "seq long, ts timestamp, sensor string, value double"
+ROWS = [(i, ZERO + timedelta(seconds=i), f"s{i % 7}", float(i * 37 % 100)) for i in range(200)]
+SOME = "readings [Range 30 Seconds]"
+COUNT = "Select sensor, Count(*) As n From readings [Range 30 Seconds] Group By sensor"
+TEXTS = {
+    "count": COUNT,
+    "again": "Select sensor, Count(*) As many From readings [Range 30 Seconds] Group By sensor",
+    "high": "Select sensor, Max(value) As top From readings [Range 30 Seconds] Where value > 20 Group By sensor",
+    "low": f"Select sensor, Max(value) As top From {SOME} Where value < 80 And value > 1 Group By sensor",
+    "low too": f"Select sensor, Max(value) As t From {SOME} Where value > 1 And value < 80 Group By sensor",
+    "all": "Select Count(*) As n, Avg(value) As mean From readings [Range 1 Minute Slide 10 Seconds]",
+    "often": "Select sensor, Count(*) As n From readings [Range 30 Seconds] Group By sensor Having Count(*) > 4",
+    "more often": "Select sensor, Count(*) As n From readings [Range 30 Seconds] Group By sensor Having Count(*) > 3",
+    "pairs": f"Select Istream(a.sensor, b.value) From {SOME} a, readings [Now] b Where a.value = b.value",
+    "latest": "Select Rstream(sensor, value) From readings [Partition By sensor Rows 2] Where value > 50",
+    "guarded": "Select sensor, Sum(100 / value) As s From readings [Range 20 Seconds] Where value <> 0 Group By sensor",
+    "plain": "Select sensor, value From readings Where value > 50",
+    "guarded plain": "Select sensor, 100 / value As share From readings Where value <> 0",
+    "distinct": "Select Distinct sensor From readings [Range 3 Seconds]",
+    "not in": f"Select sensor From readings [Now] Where sensor Not In (Select sensor From {SOME} Where value > 98)",
+}
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    made = spark.createDataFrame(ROWS, SCHEMA).repartition(3).persist()
+    made.count()
+    return made
+
+
+def engine(spark: SparkSession, frame: DataFrame) -> ab.Engine:
+    made = ab.Engine(spark)
+    made.stream("readings", frame, timestamp="ts", sequence="seq")
+    return made
+
+
+def bags(answers: dict[str, DataFrame]) -> dict[str, Counter[tuple[object, ...]]]:
+    return {name: Counter(map(tuple, df.collect())) for name, df in answers.items()}
+
+
+@pytest.fixture(scope="module")
+def together(spark: SparkSession, frame: DataFrame) -> dict[str, Counter[tuple[object, ...]]]:
+    made = engine(spark, frame)
+    for name, text in TEXTS.items():
+        made.query(text, name=name.replace(" ", "_"))
+    return bags(made.run_batch())
+
+
+def test_queries_answer_together_what_they_answer_alone(
+    spark: SparkSession, frame: DataFrame, together: dict[str, Counter[tuple[object, ...]]]
+) -> None:
+    for name in random.Random(daily_seed()).sample(sorted(TEXTS), 4):
+        alone = engine(spark, frame)
+        alone.query(TEXTS[name], name="q", share=False)
+        assert bags(alone.run_batch())["q"] == together[name.replace(" ", "_")], name
+
+
+def test_equal_operators_are_one(spark: SparkSession, frame: DataFrame) -> None:
+    made = engine(spark, frame)
+    for name in ("count", "again", "low", "low too", "often", "more often"):
+        made.query(TEXTS[name], name=name.replace(" ", "_"))
+    made.query(COUNT, name="alone", share=False)
+    answers = bags(made.run_batch())
+    shared = {frozenset(names) for names in sharing(made._manifest).values()}
+    # What two queries count they count once; Having needs elements, which the first two do not ask for.
+    assert shared == {frozenset({"count", "again"}), frozenset({"low", "low_too"}), frozenset({"often", "more_often"})}
+    assert answers["count"] == answers["again"] == answers["alone"]
+    [told] = made.execute("Show Sharing")
+    assert "count, again" in told
+    assert "alone" not in told
+
+
+def test_a_query_that_fails_fails_alone_among_those_that_it_shares_with(spark: SparkSession, frame: DataFrame) -> None:
+    made = engine(spark, frame)
+    made.query(COUNT, name="a")
+    made.query(COUNT, name="b")
+    made.query("Select sensor, Sum(1 / (value - 37)) As s From readings [Now] Group By sensor", name="broken")
+    made.query("Select sensor, 1 / (value - 37) As s From readings", name="broken_too")
+    made.query("Select sensor From readings Where value > 50", name="c")
+    # What guards a condition stands before it. In the other order Spark may fail, but nobody fails with it.
+    text = "Select sensor, Count(*) As n From readings [Now] Where {} And {} Group By sensor"
+    conditions = ("value <> 37", "1 / (value - 37) < 3")
+    made.query(text.format(*conditions), name="guarded")
+    made.query(text.format(*reversed(conditions)), name="unguarded")
+    with pytest.raises(ab.QueriesFailed) as failed:
+        made.run_batch()
+    assert set(failed.value.failures) - {"unguarded"} == {"broken", "broken_too"}
+    assert set(failed.value.answers) - {"unguarded"} == {"a", "b", "c", "guarded"}
+    assert bags(failed.value.answers)["a"] == bags(failed.value.answers)["b"]
+
+
+def test_the_number_of_tasks_does_not_grow_with_that_of_queries(spark: SparkSession, frame: DataFrame) -> None:
+    def tasks(count: int) -> int:
+        made = engine(spark, frame)
+        for number in range(count):
+            where = f"Where value > {number} Group By sensor"
+            made.query(f"Select sensor, Count(*) As n From readings [Range 30 Seconds] {where}", name=f"q{number}")
+            made.query(f"Select sensor From readings Where value < {number}", name=f"p{number}")
+        group = f"tasks of {count}"
+        spark.sparkContext.setJobGroup(group, group)
+        made.run_batch()
+        tracker = spark.sparkContext.statusTracker()
+        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+        stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
+        return sum(stage.numTasks for stage in stages)
+
+    assert tasks(12) == tasks(3)
+
+
+def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark: SparkSession, tmp_path: Path) -> None:
+    def write(first: int, last: int) -> None:
+        spark.createDataFrame(ROWS[first:last], SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+
+    def nodes() -> tuple[set[str], set[str]]:
+        states = made._manifest.queries
+        return set(states["a"].nodes.values()), set(states["b"].nodes.values())
+
+    write(0, 50)
+    made = ab.Engine(spark, checkpoint=tmp_path / "state")
+    source = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
+    made.stream("readings", source, timestamp="ts", sequence="seq")
+    a, b = (made.query(COUNT, name=name) for name in "ab")
+    a.start()
+    b.start()
+    a.await_idle(300)
+    b.await_idle(300)
+    assert nodes()[0] == nodes()[1]
+    b.pause()
+    write(50, 100)
+    a.await_idle(300)
+    assert nodes()[0] != nodes()[1]
+    b.resume()
+    write(100, 150)
+    a.await_idle(300)
+    b.await_idle(300)
+    write(150, 200)
+    a.await_idle(300)
+    b.await_idle(300)
+    assert nodes()[0] == nodes()[1]
+    answers = bags({"a": a.to_dataframe(), "b": b.to_dataframe()})
+    made.stop()
+    assert answers["a"] == answers["b"]
