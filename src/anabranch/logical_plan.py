@@ -41,11 +41,15 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Scan:
-    """A stream or a relation, with the columns that the query reads under their unique names."""
+    """A stream or a relation, with the columns that the query reads under their unique names.
+
+    A relation that is `changing` may have other rows at other times.
+    """
 
     name: str
     kind: Literal["stream", "relation"]
     renamed: tuple[tuple[str, str], ...]  # (name in the source, unique name)
+    changing: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ def bound(case: Case) -> Query:
     """The case's query, bound to its streams and relations."""
     streams = {stream.name: tuple(name for name, _ in stream.columns) for stream in case.streams}
     relations = {relation.name: tuple(name for name, _ in relation.columns) for relation in case.relations}
-    return bind(case.query, Catalog(streams, relations), "q")
+    changing = [relation.name for relation in case.relations if relation.changes]
+    return bind(case.query, Catalog(streams, relations, changing=changing), "q")
 
 
 def expected(case: Case) -> Counter[Row]:

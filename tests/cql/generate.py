@@ -209,8 +209,22 @@ class _Author:
     def relations(self) -> tuple[Relation, ...]:
         if self.chance(2):
             return ()
-        rows = tuple((self.pick(0, 1, 2, None), self.pick(*TEXTS, None)) for _ in range(self.number(0, 4)))
-        return (Relation("r", RELATION_COLUMNS, rows),)
+        rows = tuple(self.label() for _ in range(self.number(0, 4)))
+        return (Relation("r", RELATION_COLUMNS, rows, self.changes(rows) if self.chance(2) else ()),)
+
+    def label(self) -> Row:
+        return (self.pick(0, 1, 2, None), self.pick(*TEXTS, None))
+
+    def changes(self, rows: Sequence[Row]) -> tuple[tuple[int, int, Row], ...]:
+        """Rows come and go, at times at which streams have rows and at others."""
+        held, made = list(rows), []
+        for time in sorted(self.number(-1, 9) * SECOND + self.pick(0, 0, 1) for _ in range(self.number(1, 6))):
+            if held and self.chance(2):
+                made.append((time, -1, held.pop(self.choose(len(held)))))
+            else:
+                held.append(self.label())
+                made.append((time, 1, held[-1]))
+        return tuple(made)
 
     def cuts(self, streams: Sequence[Stream]) -> Cuts:
         ticks, batches = self.number(1, MOST_TICKS), {}

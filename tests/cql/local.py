@@ -24,7 +24,7 @@ from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.planning.reading import read
-from anabranch.planning.stages import Feed, Items, Stage, first
+from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
 
@@ -119,7 +119,7 @@ class LocalFlows:
     origins: Mapping[str, int]
     due: Mapping[str, pa.Table]
     history: Mapping[str, pa.Table]
-    relations: Mapping[str, pa.Table]
+    relations: Mapping[str, pa.Table]  # versions of rows
     sequenced: Mapping[str, bool]
     cells: Cells
 
@@ -145,17 +145,25 @@ class LocalFlows:
 
     def relation(self, scan: Scan) -> pa.Table:
         table = self.relations[scan.name]
-        table = table if self.tick.start == EVER else table.slice(0, 0)
-        bounds = {
-            name: pa.array(np.full(len(table), value))
-            for name, value in (("_start", EVER), ("_end", FOREVER), (WEIGHT, 1))
-        }
-        return pa.table({name: table[source] for source, name in scan.renamed} | bounds)
+        parts = []
+        for bound, weight in ((VALID_FROM, 1), (VALID_TO, -1)):
+            times = table[bound].to_numpy()
+            rows = table.filter(pa.array((times >= self.tick.start) & (times < self.tick.until)))
+            ends, weights = (pa.array(np.full(len(rows), value)) for value in (FOREVER, weight))
+            bounds = {START: rows[bound], END: ends, WEIGHT: weights}
+            parts.append(pa.table({name: rows[source] for source, name in scan.renamed} | bounds))
+        return pa.concat_tables(parts)
 
     def table(self, scan: Scan) -> pa.Table:
         table = self.relations[scan.name]
+        assert not scan.changing
         bare = pa.table({"_none": pa.nulls(len(table))})
         return pa.table({name: table[source] for source, name in scan.renamed}) if scan.renamed else bare
+
+    def versions(self, scan: Scan) -> pa.Table:
+        table = self.relations[scan.name]
+        table = table.filter(pa.array(table[VALID_FROM].to_numpy() < self.tick.until))
+        return pa.table({name: table[source] for source, name in (*scan.renamed, *zip(VALID, VALID, strict=True))})
 
     def schema(self, flow: pa.Table) -> pa.Schema:
         return flow.schema
@@ -193,7 +201,10 @@ class LocalFlows:
     def look_up(self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]]) -> pa.Table:
         _duckdb.register("other", table)
         agree = " AND ".join(translated(f"{quoted(left)} = {quoted(right)}") for left, right in pairs) or "true"
-        return run(f"SELECT * FROM flow JOIN other ON {agree}", flow)
+        if VALID_FROM not in table.column_names:
+            return run(f"SELECT * FROM flow JOIN other ON {agree}", flow)
+        valid = f"{START} >= {VALID_FROM} AND {START} < {VALID_TO}"
+        return run(f"SELECT * FROM flow JOIN other ON {agree} AND {valid}", flow).drop_columns(list(VALID))
 
     def instants(self, streams: Sequence[str]) -> pa.Table:
         return pa.concat_tables([self.due[name].select([TIME]) for name in streams])
@@ -345,9 +356,10 @@ def _table(stream: Stream, rows: Sequence[Row]) -> pa.Table:
 
 
 def _relation(relation: Relation) -> pa.Table:
-    return pa.table(
-        {
-            name: pa.array([row[i] for row in relation.rows], TYPES[its])
-            for i, (name, its) in enumerate(relation.columns)
-        }
-    )
+    found = relation.versions
+    columns = {
+        name: pa.array([row[i] for row, _, _ in found], TYPES[its]) for i, (name, its) in enumerate(relation.columns)
+    }
+    columns[VALID_FROM] = pa.array([EVER if start is None else start for _, start, _ in found], pa.int64())
+    columns[VALID_TO] = pa.array([FOREVER if end is None else end for _, _, end in found], pa.int64())
+    return pa.table(columns)

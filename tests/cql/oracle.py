@@ -97,13 +97,34 @@ class _Elements:
                 yield instant if window.slide is None else -(-instant // window.slide) * window.slide
 
 
+@dataclass(frozen=True)
+class _Versions:
+    """The rows that a relation has at some time, in a table that numbers them from 0."""
+
+    table: str
+    columns: tuple[str, ...]
+    lives: tuple[tuple[int | None, int | None], ...]
+
+    def held(self, _: Window, instant: int) -> tuple[int, ...]:
+        """Numbers of the rows that are there at an instant."""
+        return tuple(
+            number
+            for number, (start, end) in enumerate(self.lives)
+            if (start is None or start <= instant) and (end is None or instant < end)
+        )
+
+    def moves(self, _: Window) -> Iterator[int]:
+        """Instants at which it changes."""
+        yield from (time for life in self.lives for time in life if time is not None)
+
+
 @dataclass
 class _Prepared:
-    """A query whose windows are holes in a text of SQL."""
+    """A query whose windows, and relations that change, are holes in a text of SQL."""
 
     sql: str
     kind: StreamKind | None
-    inputs: list[tuple[Window, _Elements]]
+    inputs: list[tuple[Window, _Elements | _Versions]]
     arrivals: list[int]  # times of the rows of all streams below
     slides: set[int]
     end: int
@@ -186,12 +207,13 @@ class Oracle:
         weakref.finalize(self, _drop, self._tables).atexit = False
         self._streams = {stream.name.lower(): stream for stream in streams}
         self._elements = {name: self._stored(stream) for name, stream in self._streams.items()}
-        self._relations = {each.name.lower(): self._table(each.columns, each.rows) for each in relations}
+        self._relations = {each.name.lower(): self._versions(each) for each in relations}
+        self._changing = {each.name.lower() for each in relations if each.changes}
         self._prepared: dict[int, tuple[exp.Expr, _Prepared]] = {}
 
     def is_stream(self, ast: exp.Expr) -> bool:
         """Whether the answer is a stream."""
-        return stream_kind(ast) is not None
+        return self._kind(ast) is not None
 
     def origin(self, ast: exp.Expr) -> int | None:
         """The first time of the query's streams, before which there is nothing at all; None if they are empty."""
@@ -237,25 +259,27 @@ class Oracle:
     def _bound(self, ast: exp.Expr, end: int) -> _Prepared:
         """Replace every stream by a subquery for what its window holds."""
         tree = ast.unnest().copy()
-        inputs: list[tuple[Window, _Elements]] = []
+        inputs: list[tuple[Window, _Elements | _Versions]] = []
         local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         for node in list(_leaves(tree)):
             name = node.name.lower() if isinstance(node, exp.Table) else None
             if name in local:
                 if _window(node) != Window():
                     raise NotImplementedError(f"a window over {name!r} of With")
-            elif name in self._relations:
-                node.replace(_in_place_of(node, exp.select("*").from_(self._relations[name])))
             else:
-                elements = self._leaf(node, end)
-                node.replace(_in_place_of(node, _selection(elements, len(inputs))))
-                inputs.append((_window(node), elements))
+                leaf = self._relations[name] if name in self._relations else self._leaf(node, end)
+                node.replace(_in_place_of(node, _selection(leaf, len(inputs))))
+                inputs.append((_window(node), leaf))
         for call in list(tree.find_all(exp.Anonymous))[::-1]:
             call.replace(sqlglot.parse_one(call.sql(dialect="spark"), dialect="spark"))
         for each in list(tree.find_all(exp.ApproxQuantile)):
             each.replace(exp.func("quantile_disc", each.this, each.args["quantile"], dialect="duckdb"))
         slides = {slide for node in ast.unnest().walk() if (slide := _window(node).slide) is not None}
-        return _Prepared(tree.sql(dialect="duckdb"), stream_kind(ast), inputs, self._arrivals(ast), slides, end)
+        return _Prepared(tree.sql(dialect="duckdb"), self._kind(ast), inputs, self._arrivals(ast), slides, end)
+
+    def _kind(self, ast: exp.Expr) -> StreamKind | None:
+        read = {table.name.lower() for table in ast.find_all(exp.Table)}
+        return stream_kind(ast, monotone=not read & self._changing)
 
     def _leaf(self, node: exp.Expr, end: int) -> _Elements:
         if isinstance(node, exp.Table):
@@ -275,6 +299,13 @@ class Oracle:
         rows = sorted(stream.rows, key=place)
         return self._numbered(stream.columns, [_Element(time, tuple(values)) for _, time, *values in rows])
 
+    def _versions(self, relation: Relation) -> _Versions:
+        found = relation.versions
+        rows = [(*row, number) for number, (row, _, _) in enumerate(found)]
+        table = self._table((*relation.columns, (NUMBER, "bigint")), rows)
+        names = tuple(name.lower() for name, _ in relation.columns)
+        return _Versions(table, names, tuple((start, end) for _, start, end in found))
+
     def _numbered(self, columns: Columns, rows: Sequence[_Element]) -> _Elements:
         numbered = [(*row.values, number) for number, row in enumerate(rows)]
         table = self._table((*columns, (NUMBER, "bigint")), numbered)
@@ -292,14 +323,14 @@ class Oracle:
         return name
 
 
-def stream_kind(ast: exp.Expr) -> StreamKind | None:
+def stream_kind(ast: exp.Expr, *, monotone: bool = True) -> StreamKind | None:
     """How a query makes a stream of its relation; None if its answer is the relation.
 
-    A query that only ever gains rows is an `Istream` if it says nothing else.
+    A query that only ever gains rows is an `Istream` if it says nothing else, unless what it reads is not `monotone`.
     """
     query = ast.unnest()
     written: StreamKind | None = query.meta.get("to_stream")
-    return written or ("istream" if _is_monotone(query) else None)
+    return written or ("istream" if monotone and _is_monotone(query) else None)
 
 
 def _is_monotone(query: exp.Expr) -> bool:
@@ -339,7 +370,7 @@ def _window(node: exp.Expr) -> Window:
     return Window() if spec is None else Window(spec.span, spec.rows, spec.partition, spec.slide, spec.slide_rows)
 
 
-def _selection(elements: _Elements, number: int) -> exp.Select:
+def _selection(elements: _Elements | _Versions, number: int) -> exp.Select:
     columns = [exp.column(name, quoted=True) for name in elements.columns]
     return exp.select(*columns).from_(elements.table).where(exp.column(NUMBER).isin(exp.column(_hole(number))))
 

@@ -46,11 +46,28 @@ class Stream:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation that does not change: rows of the values of its columns."""
+    """A relation: the rows that it begins with, and what changes later.
+
+    A change is `(time, weight, row)`: a row is inserted (1), or one copy of a row that is there is deleted (-1).
+    Changes stand in the order of their times.
+    """
 
     name: str
     columns: Columns
     rows: tuple[Row, ...]
+    changes: tuple[tuple[int, int, Row], ...] = ()
+
+    @property
+    def versions(self) -> list[tuple[Row, int | None, int | None]]:
+        """All rows that it ever has, with the time of their insertion (None: ever) and deletion (None: never)."""
+        found: list[tuple[Row, int | None, int | None]] = [(row, None, None) for row in self.rows]
+        for time, weight, row in self.changes:
+            if weight > 0:
+                found.append((row, time, None))
+            else:
+                place = next(i for i, (its, _, end) in enumerate(found) if its == row and end is None)
+                found[place] = (row, found[place][1], time)
+        return [(row, start, end) for row, start, end in found if start is None or start != end]
 
 
 @dataclass(frozen=True)

@@ -463,8 +463,11 @@ def test_everything_comes_back_from_the_folder(tmp_path: Path) -> None:
 
 
 def test_events_reach_the_driver(rows: DataFrame, spark: SparkSession) -> None:
+    def costly(id: int) -> bool:
+        return sum(range(500)) > 0  # its own time pays for decisions, however busy the machine is
+
     f = ab.Filter(
-        ab.predicate(even, "id", name="even"), ab.predicate(lambda a: a == 7, "a", name="one"), F.col("b") < 0.9
+        ab.predicate(costly, "id", name="costly"), ab.predicate(lambda a: a == 7, "a", name="one"), F.col("b") < 0.9
     )
     f.apply(rows.coalesce(1)).count()
     kinds: list[Callable[..., Any]] = [type(e) for e in f.events()]

@@ -48,6 +48,9 @@ def _explained(statement: cql.Statement, known: dict[str, dict[str, Any]]) -> st
         case cql.CreateView(name, _, ast):
             bind(ast, catalog, name)
             known["view"][name] = ast
+        case cql.RelationFromStream(name):
+            bind(statement.text, catalog, name)
+            known["view"][name] = statement.text
         case cql.CreateQuery(name, _, ast):
             query = known["query"][name] = bind(ast, catalog, name)
             return f"{name}\n{_plan(query)}"

@@ -39,6 +39,8 @@ class Catalog:
     ----------
     streams, relations
         Columns by name.
+    changing
+        Relations that may have other rows at other times.
     queries
         Registered queries: a stream answer can be read as a stream, a relation answer as a relation.
     views
@@ -54,6 +56,7 @@ class Catalog:
     queries: Mapping[str, Query] = field(default_factory=dict)
     views: Mapping[str, str | exp.Query] = field(default_factory=dict)
     functions: Mapping[str, FunctionInfo] = field(default_factory=dict)
+    changing: Collection[str] = ()
     builtins: Callable[[], Collection[str]] | None = None
 
     def stream(self, name: str) -> tuple[str, tuple[str, ...]] | None:

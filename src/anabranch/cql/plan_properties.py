@@ -42,7 +42,8 @@ def grows(plan: Plan) -> bool:
     for node in _above_streams(plan):
         bounded = isinstance(node, Window) and not node.unbounded
         shrinks = isinstance(node, Aggregate) or (isinstance(node, SetOperation) and node.kind == "except")
-        if bounded or shrinks or (isinstance(node, Member) and node.negated):
+        changes = isinstance(node, Scan) and node.changing
+        if bounded or shrinks or changes or (isinstance(node, Member) and node.negated):
             return False
     return True
 

@@ -99,7 +99,7 @@ def _named(node: exp.Table, context: Context, bind_query: BindQuery) -> Source:
     if (relation := catalog.relation(name)) is not None:
         _refuse_window(node, context)
         own, columns = relation
-        return Source(name, columns, lambda used: Scan(own, "relation", used))
+        return Source(name, columns, lambda used: Scan(own, "relation", used, own in catalog.changing))
     if (query := catalog.query(name)) is not None:
         plan = renamed(query.plan, context.names)
         return _planned(Relation(plan, query.output), node, context, name)

@@ -1,4 +1,4 @@
-"""The parser of declarations: Create, Drop, Pause, Resume, Show, Explain.
+"""The parser of declarations: Create, Insert, Delete, Drop, Pause, Resume, Show, Explain.
 
 A declaration is a `Command` node that carries the statement as `meta["statement"]`.
 """
@@ -17,10 +17,13 @@ from anabranch.cql.statements import (
     CreateRelation,
     CreateStream,
     CreateView,
+    DeleteStatement,
     DropStatement,
     Explain,
+    InsertStatement,
     Options,
     Pause,
+    RelationFromStream,
     Resume,
     SelectStatement,
     Show,
@@ -32,7 +35,7 @@ from anabranch.formats import DESCRIBES_ITSELF, REPLAY
 
 KINDS = ("STREAM", "RELATION", "QUERY", "VIEW")
 LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING")
-STATEMENTS = "the statements are Select, Create, Drop, Pause, Resume, Show and Explain"
+STATEMENTS = "the statements are Select, Create, Insert, Delete, Drop, Pause, Resume, Show and Explain"
 
 
 class StatementParser(WindowParser):
@@ -41,6 +44,8 @@ class StatementParser(WindowParser):
     def _parse_statement(self) -> exp.Expr | None:
         declarations: dict[str, Callable[[], Statement]] = {
             "CREATE": self._parse_cql_create,
+            "INSERT": self._parse_cql_insert,
+            "DELETE": self._parse_cql_delete,
             "DROP": self._parse_cql_drop,
             "PAUSE": lambda: Pause(self._name("Pause")),
             "RESUME": lambda: Resume(self._name("Resume")),
@@ -70,6 +75,8 @@ class StatementParser(WindowParser):
         name = self._name(f"Create {kind}")
         if kind == "Stream":
             return self._parse_create_stream(name)
+        if kind == "Relation" and self._match_text_seq("FROM", "STREAM"):
+            return RelationFromStream(name, self._name("From Stream"), self._parse_key())
         if kind == "Relation":
             return CreateRelation(name, *self._parse_input())
         if kind == "View":
@@ -77,6 +84,52 @@ class StatementParser(WindowParser):
         history = self._match_text_seq("FROM", "HISTORY")
         sink = Sink(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
         return CreateQuery(name, *self._parse_body(), history, sink)
+
+    def _parse_key(self) -> tuple[str, ...]:
+        if not self._match_texts(("KEY",)) or self._curr.token_type != TokenType.L_PAREN:
+            self.fail_here("Key and columns in parentheses are expected", "as in From Stream ticks Key (symbol)")
+        return self._parse_names()
+
+    def _parse_names(self) -> tuple[str, ...]:
+        """Names in parentheses, if there are some here."""
+        if not self._match(TokenType.L_PAREN):
+            return ()
+        names = [self._name("a column")]
+        while self._match(TokenType.COMMA):
+            names.append(self._name("a column"))
+        self._match_r_paren()
+        return tuple(names)
+
+    def _parse_cql_insert(self) -> InsertStatement:
+        self._match_texts(("INTO",))
+        name = self._name("Insert Into")
+        columns = self._parse_names()
+        if not self._match_texts(("VALUES",)):
+            self.fail_here("Values are expected", "as in Insert Into limits Values ('s1', 4.0), ('s2', 5.0)")
+        rows = [self._parse_values_row(columns)]
+        while self._match(TokenType.COMMA):
+            rows.append(self._parse_values_row(columns or rows[0]))
+        return InsertStatement(name, columns, tuple(rows))
+
+    def _parse_values_row(self, like: tuple[str, ...]) -> tuple[str, ...]:
+        start = self._curr
+        if not self._match(TokenType.L_PAREN):
+            self.fail_here("a row in parentheses is expected", "as in Values ('s1', 4.0), ('s2', 5.0)")
+        values = [each.sql(dialect="spark") for each in self._parse_csv(self._parse_disjunction)]
+        self._match_r_paren()
+        if like and len(values) != len(like):
+            self.fail(f"a row of {len(values)} values, where {len(like)} are expected", start)
+        return tuple(values)
+
+    def _parse_cql_delete(self) -> DeleteStatement:
+        self._match_texts(("FROM",))
+        name = self._name("Delete From")
+        if not self._match(TokenType.WHERE):
+            return DeleteStatement(name)
+        condition = self._parse_disjunction()
+        if condition is None:
+            self.fail("Where needs a condition", hint="as in Delete From limits Where sensor = 's1'")
+        return DeleteStatement(name, condition.sql(dialect="spark"))
 
     def _parse_create_stream(self, name: str) -> CreateStream:
         columns, kind, options = self._parse_input()

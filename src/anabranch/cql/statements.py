@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
+from anabranch.model.names import quoted
+
 Options: TypeAlias = tuple[tuple[str, str], ...]
 Columns: TypeAlias = tuple[tuple[str, str], ...]  # name, type in Spark's SQL
 Kind: TypeAlias = Literal["stream", "relation", "query", "view"]
@@ -38,6 +40,38 @@ class CreateRelation:
     columns: Columns
     format: str
     options: Options
+
+
+@dataclass(frozen=True)
+class RelationFromStream:
+    """`Create Relation prices From Stream ticks Key (symbol)`: the latest row of a stream for every key."""
+
+    name: str
+    stream: str
+    key: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The query that it is a view of."""
+        by = ", ".join(map(quoted, self.key))
+        return f"Select * From {quoted(self.stream)} [Partition By {by} Rows 1]"
+
+
+@dataclass(frozen=True)
+class InsertStatement:
+    """`Insert Into limits Values ('s1', 4.0), ('s2', 5.0)`: rows of expressions in Spark's SQL."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class DeleteStatement:
+    """`Delete From limits Where sensor = 's1'`; without a condition all rows go."""
+
+    name: str
+    condition: str = "true"
 
 
 @dataclass(frozen=True)
@@ -115,6 +149,9 @@ class Explain:
 Statement: TypeAlias = (
     CreateStream
     | CreateRelation
+    | RelationFromStream
+    | InsertStatement
+    | DeleteStatement
     | CreateQuery
     | CreateView
     | DropStatement

@@ -10,12 +10,13 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Never
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from anabranch import storage
@@ -26,7 +27,7 @@ from anabranch.engine.batch_writer import BatchWriter, IngestSpec
 from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.ingest import RECORDS, Ingest
-from anabranch.engine.inputs import StreamInput, require_different
+from anabranch.engine.inputs import RelationInput, StreamInput, require_different
 from anabranch.engine.layout import STATE
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
@@ -35,6 +36,7 @@ from anabranch.engine.network import forget_nodes, new_nodes
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.registry import Registry
+from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.script import execute
 from anabranch.engine.showing import KINDS, Rates, listing, progress
@@ -172,13 +174,54 @@ class Engine:
             self._manifest.streams.setdefault(name, StreamState())
             self._want()
 
-    def relation(self, name: str, df: DataFrame) -> None:
-        """Register a table that does not change."""
+    def relation(self, name: str, df: DataFrame, *, changing: bool = False) -> None:
+        """Register a table.
+
+        Its rows are read once: files that change later do not matter. `insert`, `delete` and `replace` change it, at an
+        instant. Where a checkpoint holds changes, those count and not the rows of `df`.
+
+        Parameters
+        ----------
+        changing
+            Say so if it will change while queries with windows run. Queries that have begun without it have joined its
+            rows once and for all; only those that read rows at their own instant, as `[Now]` does, follow every change.
+        """
         self._fresh(name)
         if df.isStreaming:
             raise QueryError(f"relation {name!r} is a streaming DataFrame", hint="register it with Engine.stream")
         require_different(df, f"relation {name!r}")
-        self._registry.relations[name] = df.persist()  # read once: it does not change, whatever its files do
+        known = self._manifest.relations.get(name)
+        if known is not None and known.columns != df.schema.simpleString():
+            raise QueryError(
+                f"the checkpoint holds a relation {name!r} with the columns {known.columns}",
+                hint="register it with the same columns, give this one another name, or start with a new folder",
+            )
+        self._registry.relations[name] = RelationInput(name, df.persist(), changing or known is not None)
+
+    def insert(self, name: str, rows: Rows, *, at: datetime | None = None) -> int:
+        """Add rows to a relation: a DataFrame, or a list of tuples or dicts. Returns how many.
+
+        Parameters
+        ----------
+        at
+            The instant at which they are there for the first time. It must not be answered yet. If not given, it is the
+            one after all rows that have come so far, and from ever if none has.
+        """
+        return self._change(name, self._runtime.relations.insert, rows, at)
+
+    def delete(self, name: str, rows: Rows | str | Column, *, at: datetime | None = None) -> int:
+        """Take rows out of a relation: one copy of each of some rows, or all that meet a condition.
+
+        Returns how many; `at` is the first instant without them, as for `insert`.
+        """
+        return self._change(name, self._runtime.relations.delete, rows, at)
+
+    def replace(self, name: str, rows: Rows, *, at: datetime | None = None) -> int:
+        """Let a relation hold these rows and no others; rows that were there already just stay.
+
+        Returns how many enter or leave; `at` is as for `insert`.
+        """
+        return self._change(name, self._runtime.relations.replace, rows, at)
 
     def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
         """Register a function for use in queries; conditions that call it are ordered while they run."""
@@ -203,13 +246,7 @@ class Engine:
         bound = bind(text, self.catalog, name)
         handle = ContinuousQuery(self, bound, share=share)
         summing = self._may_sum(bound)
-        try:
-            with quiet_errors():
-                self._results.expect(name, self._runtime.compile(handle, summing=summing))
-        except AnalysisException as error:
-            raise QueryError(
-                f"query {name!r} is invalid: {said(error, bound)}", hint="check its functions and types"
-            ) from None
+        self._compile(handle, summing=summing)
         with self._loop.between_ticks(), self._ingest.standing_still():
             if summing and not self._may_sum(bound):  # its first rows came meanwhile
                 self._runtime.compile(handle, summing=False)
@@ -305,6 +342,8 @@ class Engine:
             elif name in self._registry.relations:
                 del self._registry.relations[name]
                 self._runtime.forget_source(name)
+                if self._manifest.relations.pop(name, None) is not None:
+                    self._clear(name, "kept")
             elif name in self._registry.views:
                 del self._registry.views[name]
             else:
@@ -322,10 +361,11 @@ class Engine:
         registry = self._registry
         return Catalog(
             {name: tuple(stream.df.columns) for name, stream in registry.streams.items()},
-            {name: tuple(df.columns) for name, df in registry.relations.items()},
+            {name: tuple(relation.df.columns) for name, relation in registry.relations.items()},
             {name: query.query for name, query in registry.queries.items()},
             dict(self._registry.views),
             {name: FunctionInfo(name) for name in self._runtime.functions.names},
+            [name for name, relation in registry.relations.items() if relation.changing],
             self._known_to_spark,
         )
 
@@ -496,7 +536,69 @@ class Engine:
         stream = self._registry.streams[sysstream.NAME]
         return [Offer(stream, self._manifest.tick, sysstream.frame(self._spark, rows))]
 
+    # -- relations
+
+    def schema_of(self, relation: str) -> StructType:
+        """The columns of a relation."""
+        return self._registry.relations[self.catalog.own_name("relation", relation)].df.schema
+
+    @quiet_errors()
+    def _change(self, name: str, change: Callable[..., int], rows: Rows | str | Column, at: datetime | None) -> int:
+        relation = self._registry.relations[self.catalog.own_name("relation", name)]
+        with self._loop.between_ticks(), self._ingest.standing_still():
+            self._let_change(relation)
+            time = change_time(relation.name, at, *self._settled(relation.name))
+            count = change(relation, self._manifest, rows, time)
+            if count:
+                self._manifest.save(self._folder)
+        return count
+
+    def _settled(self, name: str) -> tuple[int, int]:
+        """The time before which a relation cannot be changed any more, and the time after all rows that have come."""
+        readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "relation")]
+        streams = {stream for each in readers for stream in scans(each.query.plan, "stream")}
+        states = {stream: self._manifest.streams[stream] for stream in streams}
+        passed = [state.passed + 1 for state in states.values() if state.passed is not None]
+        closed = [max(state.closed, self._ingest.closed(stream)) for stream, state in states.items()]
+        answered = [self._manifest.queries[each.name].position for each in readers]
+        known = self._manifest.relations.get(name)
+        earliest = max([EVER, *passed, *closed, *answered, *([known.changed] if known else [])])
+        newest = [time + 1 for stream, state in states.items() for time in self._ingest.newest(stream, state)]
+        return earliest, max([earliest, *newest])
+
+    def _let_change(self, relation: RelationInput) -> None:
+        """From now on a relation may change: queries that have not begun are made anew for that."""
+        if relation.changing:
+            return
+        readers = [
+            each for each in self._registry.queries.values() if relation.name in self._runtime.constants(each.name)
+        ]
+        begun = [each.name for each in readers if self._manifest.queries[each.name].has_begun]
+        if begun:
+            raise QueryError(
+                f"relation {relation.name!r} was joined once and for all by {', '.join(begun)}, which has begun",
+                hint="register it with relation(..., changing=True) before such queries",
+            )
+        relation.changing = True
+        for each in readers:
+            since = self._manifest.queries.pop(each.name).since
+            each.query = bind(each.text, self.catalog, each.name)
+            self._compile(each, summing=self._may_sum(each.query))
+            self._restore(each, history=False)
+            state = self._manifest.queries[each.name]
+            state.position = state.since = since
+        self._want()
+
     # -- helpers
+
+    def _compile(self, handle: ContinuousQuery, *, summing: bool) -> None:
+        try:
+            with quiet_errors():
+                self._results.expect(handle.name, self._runtime.compile(handle, summing=summing))
+        except AnalysisException as error:
+            raise QueryError(
+                f"query {handle.name!r} is invalid: {said(error, handle.query)}", hint="check its functions and types"
+            ) from None
 
     def _restore(self, handle: ContinuousQuery, history: bool) -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""

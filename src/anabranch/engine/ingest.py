@@ -124,7 +124,7 @@ class Ingest:
         """
         with self._lock:
             waiting = [taken for taken in self._waiting if taken.stream == stream]
-            newest = [time for time in (state.newest, *(taken.what.newest for taken in waiting)) if time is not None]
+            newest = self.newest(stream, state)
             if not newest:
                 return EVER
             there = [*([state.columns] if state.files else []), *(taken.columns for taken in waiting)]
@@ -132,6 +132,12 @@ class Ingest:
                 return max(newest) + 1
             begins = EVER if history else self._closed.get(stream, EVER)
             return begins if state.passed is None else max(begins, state.passed + 1)
+
+    def newest(self, stream: str, state: StreamState) -> list[int]:
+        """The largest times of what has come of a stream: none if nothing has."""
+        with self._lock:
+            waiting = [taken.what.newest for taken in self._waiting if taken.stream == stream]
+        return [time for time in (state.newest, *waiting) if time is not None]
 
     def begun(self, stream: str) -> bool:
         """Whether a batch of a stream was taken."""

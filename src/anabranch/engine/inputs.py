@@ -25,6 +25,18 @@ from anabranch.operators.base import TIME
 TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
+@dataclass
+class RelationInput:
+    """A registered relation: the rows that it begins with, and whether it may have others at other times.
+
+    `changing` is set when it is declared, or when it is changed for the first time.
+    """
+
+    name: str
+    df: DataFrame
+    changing: bool = False
+
+
 @dataclass(frozen=True)
 class StreamInput:
     """A registered stream; durations in microseconds."""

@@ -17,7 +17,7 @@ from anabranch.operators.base import EVER
 from anabranch.operators.segments import Segment
 from anabranch.spark.continuous.summaries import stream_of
 
-VERSION = 6
+VERSION = 7
 KEPT_MANIFESTS = 2
 _NAME, _ANY = "manifest-{:012d}.json", "manifest-*.json"
 
@@ -70,6 +70,28 @@ class StreamState:
 
 
 @dataclass
+class RelationState:
+    """What has been changed of a relation.
+
+    Parameters
+    ----------
+    columns
+        Its columns, as Spark writes their types.
+    files
+        All changes, beginning with the rows that were there before the first.
+    changed
+        The time of the last one; later ones come at this time or after it.
+    deletes
+        Whether some of them take rows away.
+    """
+
+    columns: str
+    files: list[StoredFile] = field(default_factory=list)
+    changed: int = EVER
+    deletes: bool = False
+
+
+@dataclass
 class QueryState:
     """How far a query has come.
 
@@ -117,6 +139,11 @@ class QueryState:
     registered: int = 0
     status: str = "registered"
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has seen rows, or time go on."""
+        return self.position != self.since or bool(self.origins) or (self.direct and self.tick > self.registered)
+
 
 @dataclass
 class Manifest:
@@ -130,6 +157,7 @@ class Manifest:
     tick: int = 0
     streams: dict[str, StreamState] = field(default_factory=dict)
     queries: dict[str, QueryState] = field(default_factory=dict)
+    relations: dict[str, RelationState] = field(default_factory=dict)
     nodes: dict[str, Logs] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
@@ -180,8 +208,9 @@ class Manifest:
             )
         streams = {name: _stream(state) for name, state in saved["streams"].items()}
         queries = {name: _query(state) for name, state in saved["queries"].items()}
+        relations = {name: _relation(state) for name, state in saved["relations"].items()}
         nodes = {name: _logs(cells) for name, cells in saved["nodes"].items()}
-        return cls(saved["cells"], saved["tick"], streams, queries, nodes)
+        return cls(saved["cells"], saved["tick"], streams, queries, relations, nodes)
 
 
 def parse(text: str, folder: Path) -> dict[str, Any]:
@@ -197,6 +226,10 @@ def parse(text: str, folder: Path) -> dict[str, Any]:
 
 def _stream(saved: dict[str, Any]) -> StreamState:
     return StreamState(**(saved | {"files": [StoredFile(**each) for each in saved["files"]]}))
+
+
+def _relation(saved: dict[str, Any]) -> RelationState:
+    return RelationState(**(saved | {"files": [StoredFile(**each) for each in saved["files"]]}))
 
 
 def _query(saved: dict[str, Any]) -> QueryState:

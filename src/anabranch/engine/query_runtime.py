@@ -19,6 +19,7 @@ from anabranch.engine.network_tick import Member, NetworkTick, Setting
 from anabranch.engine.pass_through import pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
+from anabranch.engine.relations import Relations
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
 from anabranch.logical_plan import OP, TS, scans
 from anabranch.model.names import quoted
@@ -90,6 +91,7 @@ class QueryRuntime:
         self._nothing: dict[str, DataFrame] = {}
         self._summaries: dict[str, StructType] = {}
         self.functions = Functions(self._session)
+        self.relations = Relations(self._session, folder)
         self._setting = Setting(self._views, self._grid, folder, owner, state_bytes, self.functions.apply)
         self.titles: dict[tuple[str, int], str] = {}
 
@@ -99,13 +101,13 @@ class QueryRuntime:
         If `summing`, its streams may be summed up for it as they come.
         """
         salt = "" if query.share else query.name
-        compiler = Compiler(self._views, query.name, self._grid, self._order, self._without_rows, summing, salt)
+        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt)
         self.forget(query.name)
         program = self._programs[query.name] = compiler.compile(query.query)
         for each in (each for each in program.inputs if each.name in program.summaries):
             self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
         self.titles.update({(query.name, each.stage.number): each.stage.title for each in program.operators})
-        names = {each.name for each in program.inputs if each.kind != "table"}
+        names = {each.name for each in program.inputs if each.is_stream}
         needs = {name: program.held.get(name, 0) for name in names}
         direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
@@ -118,6 +120,10 @@ class QueryRuntime:
     def is_direct(self, query: ContinuousQuery) -> bool:
         """Whether a query has no state: rows are answered as they come."""
         return self.requirements(query.name).direct
+
+    def constants(self, name: str) -> set[str]:
+        """The relations that must not change any more once a query has begun."""
+        return self._programs[name].constants
 
     def forget(self, name: str) -> None:
         """A query is gone."""
@@ -134,6 +140,7 @@ class QueryRuntime:
         """A stream or relation is gone; another one may come under its name."""
         self._nothing.pop(name, None)
         self._views.drop_source(name)
+        self.relations.forget(name)
 
     def signatures(self, name: str) -> dict[int, str]:
         """What the operators of a query do, by the numbers of their stages."""
@@ -151,35 +158,38 @@ class QueryRuntime:
             storage.make_folder(self._folder / STATE / node)
 
         def rows(each: Input) -> DataFrame:
-            if each.kind == "table":
-                return self._without_rows(each)
-            return self._due(manifest, state, until, each.name, each.ago)
+            if each.kind == "changes":
+                relation, begins = self._registry.relations[each.name], state.position == state.since
+                return self.relations.changes(relation, manifest, state.position, until, begins=begins)
+            if each.is_stream:
+                return self._due(manifest, state, until, each.name, each.ago)
+            return self._known(each, manifest)
 
         return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows)
 
-    def direct(self, query: ContinuousQuery, rows: DataFrame, *, begins: bool) -> DataFrame:
+    def direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, *, begins: bool) -> DataFrame:
         """What a query without state answers to rows of its stream, with their `_time`."""
-        self._bind_direct(query, rows, begins)
+        self._bind_direct(query, manifest, rows, begins)
         return self._views.select(_answer_text(query, self._programs[query.name]), begins)
 
     def direct_together(
-        self, queries: Sequence[ContinuousQuery], rows: DataFrame, prefix: str, *, begins: bool
+        self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
     ) -> DataFrame:
         """What queries without state answer to rows of their stream, written; the rows say where."""
         answers = []
         for query in queries:
             storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
-            self._bind_direct(query, rows, begins)
+            self._bind_direct(query, manifest, rows, begins)
             program, plan = self._programs[query.name], query.query.plan
             shown = tuple(zip(plan.columns, query.query.output, strict=True))
             task = AnswerTask(query.name, str(self._folder), filed(prefix), shown, not query.query.is_stream)
             answers.append((program.answer, program.schema, task))
         return pass_through(self._views, answers, begins=begins)
 
-    def _bind_direct(self, query: ContinuousQuery, rows: DataFrame, begins: bool) -> None:
+    def _bind_direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, begins: bool) -> None:
         program = self._programs[query.name]
         for each in program.inputs:
-            self._views.bind(each.view, self._without_rows(each) if each.kind == "table" else rows)
+            self._views.bind(each.view, rows if each.is_stream else self._known(each, manifest))
         for step in program.steps:
             assert isinstance(step, FilterStep), "a query without state has no operators"
             found = self._views.select(step.text, begins)
@@ -228,8 +238,19 @@ class QueryRuntime:
         found = self._registry.streams[stream]
         return (found.sequence,) if found.sequence else tuple(found.df.columns)
 
-    def _without_rows(self, given: Input) -> DataFrame:
-        return self._registry.relations[given.name] if given.kind == "table" else self._empty(given.name)
+    def _known(self, given: Input, manifest: Manifest) -> DataFrame:
+        """The rows of a relation, or their versions."""
+        relation = self._registry.relations[given.name]
+        return relation.df if given.kind == "table" else self.relations.versions(relation, manifest)
+
+    def _sample(self, given: Input) -> DataFrame:
+        """Something with the columns of an input."""
+        if given.is_stream:
+            return self._empty(given.name)
+        relation, nothing = self._registry.relations[given.name], Manifest(cells=1)
+        if given.kind == "changes":
+            return self.relations.changes(relation, nothing, EVER, FOREVER, begins=False)
+        return relation.df if given.kind == "table" else self.relations.unchanged(relation)
 
     def _empty(self, name: str) -> DataFrame:
         if name not in self._nothing:

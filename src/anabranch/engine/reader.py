@@ -17,7 +17,7 @@ import os
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,11 +32,11 @@ from anabranch.engine.manifest import Manifest, parse
 from anabranch.engine.marks import Marks
 from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.logical_plan import OP, TS
+from anabranch.model.moments import micros, moment
 from anabranch.operators.base import EVER, FOREVER
 
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.02
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 GONE = (errno.ENOENT, errno.ESTALE)
 
 Answer = TypeVar("Answer")
@@ -91,7 +91,7 @@ class Reader:
             about = Description.load(self._folder, name, state["fingerprint"])
             kind = None if about is None else "stream" if about.is_stream else "relation"
             position, status = state["position"], state.get("status", "registered")
-            up_to = None if position == EVER else _moment(position)
+            up_to = None if position == EVER else moment(position)
             found.append({"query": name, "status": status, "answer": kind, "up to": up_to, "rows": state["rows"]})
         return found
 
@@ -171,7 +171,7 @@ class QueryReader:
 
     def at(self, time: datetime) -> pa.Table:
         """The relation as it was at an instant, which the query has to have passed."""
-        instant = _micros(time, "at")
+        instant = micros(time, "at")
         return self._reading(lambda state, about: self._at(state, about, instant))
 
     def rows(self, since: datetime | None = None, until: datetime | None = None) -> pa.Table:
@@ -180,8 +180,8 @@ class QueryReader:
         For a stream these are its rows, for a relation its changes, with `_op` (`+` or `-`). What is no longer retained
         is not among them; the changes of a relation before that are folded, each row with the time of its last one.
         """
-        first = EVER if since is None else _micros(since, "since")
-        end = FOREVER if until is None else _micros(until, "until")
+        first = EVER if since is None else micros(since, "since")
+        end = FOREVER if until is None else micros(until, "until")
         return self._reading(lambda state, about: self._rows(state, about, first, end))
 
     def __repr__(self) -> str:
@@ -217,13 +217,13 @@ class QueryReader:
     def _at(self, state: _State, about: Description, instant: int) -> pa.Table:
         self._require_relation(about)
         if instant >= state.position:
-            known = "nothing yet" if state.position == EVER else f"the time before {_moment(state.position)}"
+            known = "nothing yet" if state.position == EVER else f"the time before {moment(state.position)}"
             raise QueryError(
-                f"query {self.name!r} has answered {known}, so not {_moment(instant)}", hint="use current(), or wait"
+                f"query {self.name!r} has answered {known}, so not {moment(instant)}", hint="use current(), or wait"
             )
         if instant < state.since:
             raise QueryError(
-                f"query {self.name!r} began at {_moment(state.since)}, after {_moment(instant)}",
+                f"query {self.name!r} began at {moment(state.since)}, after {moment(instant)}",
                 hint="register it with history=True to fill it with rows that its streams retain",
             )
         marks, blocks = self._reader._marks, self._reader._marks.blocks(state.registered, state.tick)
@@ -233,7 +233,7 @@ class QueryReader:
         base = marks.last_before(self.name, usable, instant + 1)
         if base is None and folded is not None:
             raise QueryError(
-                f"the answer of query {self.name!r} is not retained back to {_moment(instant)}",
+                f"the answer of query {self.name!r} is not retained back to {moment(instant)}",
                 hint="give it a longer retain=, or ask for a later time",
             )
         end = marks.first_after(self.name, blocks, instant)
@@ -295,15 +295,3 @@ def _patiently(what: str, read: Callable[[], Answer]) -> Answer:
 
 def _gone(folder: Path) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "deleted while it was read", str(folder))
-
-
-def _micros(time: datetime, name: str) -> int:
-    if getattr(time, "tzinfo", None) is None:
-        raise QueryError(
-            f"{name} is {time!r}", hint="give a datetime with a time zone, as datetime(2026, 1, 1, tzinfo=timezone.utc)"
-        )
-    return (time - EPOCH) // timedelta(microseconds=1)
-
-
-def _moment(micros: int) -> datetime:
-    return EPOCH + timedelta(microseconds=micros)

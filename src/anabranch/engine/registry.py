@@ -6,10 +6,9 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from anabranch.engine.inputs import StreamInput
+from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Query, scans
 
@@ -19,7 +18,7 @@ class Registry:
     """Streams, relations, queries, views, and what functions return, by name."""
 
     streams: dict[str, StreamInput] = field(default_factory=dict)
-    relations: dict[str, DataFrame] = field(default_factory=dict)
+    relations: dict[str, RelationInput] = field(default_factory=dict)
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
     views: dict[str, str | exp.Query] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
@@ -29,7 +28,7 @@ class Registry:
         plan = repr((query.plan, query.output))
         streams = [self.streams[name] for name in scans(query.plan, "stream")]
         inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
-        tables = [(name, self.relations[name].schema.simpleString()) for name in scans(query.plan, "relation")]
+        tables = [(name, self.relations[name].df.schema.simpleString()) for name in scans(query.plan, "relation")]
         called = [
             (name, kind) for name, kind in self.functions.items() if re.search(rf"\b{name}\(", plan, re.IGNORECASE)
         ]

@@ -175,6 +175,7 @@ class ResultStore:
     def sweep(self, manifest: Manifest, waiting: Iterable[str]) -> None:
         """Delete what an interrupted tick has left; files in the buffer may wait for a tick."""
         named = {file.path for stream in manifest.streams.values() for file in stream.files} | set(waiting)
+        named |= {file.path for relation in manifest.relations.values() for file in relation.files}
         named |= {f"{STATE}/{path}" for path in manifest.segments()}
         for kind in ("kept", STATE):
             for path in storage.files(self._folder / kind):

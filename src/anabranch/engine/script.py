@@ -16,7 +16,7 @@ from anabranch.cql.rendering import mermaid, render
 from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import SPARKS, summarize
 from anabranch.engine.query import ContinuousQuery
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError, UnknownColumn, suggest
 from anabranch.formats import DESCRIBES_ITSELF, REPLAY, SOURCE_FORMATS
 from anabranch.model.names import quoted
 from anabranch.spark.continuous.replay import ReplaySource
@@ -40,6 +40,12 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
             _create_stream(engine, spark, statement, bounded)
         case cql.CreateRelation():
             engine.relation(statement.name, _load(spark, statement, streaming=False))
+        case cql.RelationFromStream():
+            engine.view(statement.name, statement.text)
+        case cql.InsertStatement():
+            engine.insert(statement.name, _values(engine, spark, statement))
+        case cql.DeleteStatement():
+            engine.delete(statement.name, statement.condition)
         case cql.CreateView():
             engine.view(statement.name, statement.ast)
         case cql.CreateQuery():
@@ -59,6 +65,33 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.Explain():
             return _explain(engine, statement)
     return None
+
+
+def _values(engine: Engine, spark: SparkSession, statement: cql.InsertStatement) -> DataFrame:
+    """The rows of an Insert, with the types of the relation's columns."""
+    schema = engine.schema_of(statement.name)
+    names = [folded(name, schema.names) for name in statement.columns] or schema.names
+    for name in names:
+        if name not in schema.names:
+            raise UnknownColumn(name, schema.names, where=f"Insert Into {statement.name}")
+    given = len(statement.rows[0])
+    if given != len(names):
+        raise QueryError(
+            f"a row of {given} values for {len(names)} columns of relation {statement.name!r}",
+            hint=f"its columns are {', '.join(schema.names)}",
+        )
+    rows = ", ".join(f"({', '.join(values)})" for values in statement.rows)
+    columns = [
+        f"CAST({f'col{names.index(each.name) + 1}' if each.name in names else 'NULL'} AS "
+        f"{each.dataType.simpleString()}) AS {quoted(each.name)}"
+        for each in schema
+    ]
+    try:
+        return spark.sql(f"SELECT {', '.join(columns)} FROM VALUES {rows}").coalesce(1)
+    except SPARKS as error:
+        raise QueryError(
+            f"the values for relation {statement.name!r} are invalid: {summarize(error)}", hint="give constants"
+        ) from None
 
 
 def _free_name(engine: Engine) -> str:

@@ -55,7 +55,10 @@ def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[t
             )
         case "relations":
             relations = registry.relations.items()
-            return Listing(("relation", "columns"), [(name, ", ".join(df.columns)) for name, df in relations])
+            return Listing(
+                ("relation", "changed at", "columns"),
+                [(name, _changed(manifest, name), ", ".join(each.df.columns)) for name, each in relations],
+            )
         case "views":
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
@@ -84,6 +87,12 @@ def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listi
         some = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
         rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", some))
     return Listing(("operator", "node", "queries", "used by"), rows)
+
+
+def _changed(manifest: Manifest, name: str) -> str:
+    """When a relation was changed for the last time."""
+    state = manifest.relations.get(name)
+    return "-" if state is None else _time(state.changed)
 
 
 class Rates:

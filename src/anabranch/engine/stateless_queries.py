@@ -161,7 +161,7 @@ class StatelessQueries:
             found = self._answer_alone(manifest, queries[0], rows, prefix, begins)
             return {queries[0].name: found} if found else {}
         try:
-            written = self._runtime.direct_together(queries, rows, prefix, begins=begins).collect()
+            written = self._runtime.direct_together(queries, manifest, rows, prefix, begins=begins).collect()
         except Exception as error:
             log.warning("a batch of %s queries is tried again: %s", len(queries), unwrap(error))
             middle = len(queries) // 2
@@ -181,7 +181,7 @@ class StatelessQueries:
         state, folder = manifest.queries[query.name], self._folder / ANSWERS / query.name / f"{filed(prefix)}.parquet"
         try:
             storage.make_folder(folder.parent)
-            self._runtime.direct(query, rows, begins=begins).write.parquet(storage.uri(folder))
+            self._runtime.direct(query, manifest, rows, begins=begins).write.parquet(storage.uri(folder))
             storage.settle_tree(folder)
         except Exception as error:
             with suppress(OSError):

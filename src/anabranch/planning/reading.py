@@ -45,10 +45,10 @@ from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
-from anabranch.planning.rules import inserts_only, rewrite
+from anabranch.planning.rules import inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
-from anabranch.planning.stages import Backend, Feed, Flow, Stage
+from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 ORDER = "_order"
@@ -204,8 +204,12 @@ class _Reader(Generic[Flow]):
         return self._meet(plan, then) if moving is None else self._enriched(plan, moving)
 
     def _enriched(self, plan: Join, moving: Sequence[int]) -> Flow:
-        """What varies is joined first; tables that do not are looked up, so nothing has to be remembered for them."""
+        """What varies is joined first; tables that do not are looked up, so nothing has to be remembered for them.
+
+        For elements of one instant it is enough to know what a table holds then: its versions are looked up.
+        """
         inputs = plan.inputs
+        valid = VALID if any(instantaneous(inputs[number]) for number in moving) else ()
         base = Join(tuple(inputs[number] for number in moving), among(plan.keys, moving))
         flow = self.elements(inputs[moving[0]]) if len(moving) == 1 else self._meet(base)
         done, names = list(moving), list(base.columns)
@@ -218,20 +222,20 @@ class _Reader(Generic[Flow]):
             ]
             own = inputs[number].columns
             keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
-            kept = ([*names, *ELEMENT], own)
-            (flow, table), keys = self._comparable([flow, self._table(inputs[number])], kept, keys)
+            kept = ([*names, *ELEMENT], [*own, *valid])
+            (flow, table), keys = self._comparable([flow, self._table(inputs[number], valid)], kept, keys)
             flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys])
             done, names = [*done, number], [*names, *own]
         return self._backend.project(flow, same((*plan.columns, *ELEMENT)))
 
-    def _table(self, plan: Plan) -> Flow:
+    def _table(self, plan: Plan, valid: tuple[str, ...]) -> Flow:
         match plan:
             case Filter():
-                return self._backend.filter(self._table(plan.input), plan.conditions)
+                return self._backend.filter(self._table(plan.input, valid), plan.conditions)
             case Project():
-                return self._backend.project(self._table(plan.input), plan.items)
+                return self._backend.project(self._table(plan.input, valid), [*plan.items, *same(valid)])
             case Scan():
-                return self._backend.table(plan)
+                return self._backend.versions(plan) if valid else self._backend.table(plan)
             case _:
                 raise TypeError(f"{type(plan).__name__} may vary with time")
 

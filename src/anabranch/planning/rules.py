@@ -91,8 +91,34 @@ def constant(plan: Plan) -> bool:
     """Whether a relation is the same at all times."""
     match plan:
         case Scan():
-            return plan.kind == "relation"
+            return plan.kind == "relation" and not plan.changing
         case Filter() | Project():
             return constant(plan.input)
+        case _:
+            return False
+
+
+def is_table(plan: Plan) -> bool:
+    """Whether a plan is a relation, with conditions and computed columns at most: its rows at any time are known."""
+    match plan:
+        case Scan():
+            return plan.kind == "relation"
+        case Filter() | Project():
+            return is_table(plan.input)
+        case _:
+            return False
+
+
+def instantaneous(plan: Plan) -> bool:
+    """Whether every element counts at one instant alone, as those of `[Now]` do."""
+    match plan:
+        case Window():
+            return plan.span == 0 and plan.rows is None and plan.slide is None
+        case Filter() | Project():
+            return instantaneous(plan.input)
+        case Join():
+            return any(instantaneous(each) for each in plan.inputs)
+        case SetOperation():
+            return plan.kind == "union" and plan.all and all(instantaneous(each) for each in plan.inputs)
         case _:
             return False

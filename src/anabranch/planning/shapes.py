@@ -16,7 +16,7 @@ from anabranch.logical_plan import (
     Window,
 )
 from anabranch.planning.keys import grid_of, linked
-from anabranch.planning.rules import constant
+from anabranch.planning.rules import constant, instantaneous, is_table
 from anabranch.planning.scalars import calls, is_column
 
 
@@ -64,9 +64,17 @@ def place_of(plan: Plan) -> tuple[str, ...] | None:
 
 
 def looking_up(plan: Join) -> list[int] | None:
-    """The inputs that vary, if the others can be looked up for them."""
-    moving = [number for number, each in enumerate(plan.inputs) if not constant(each)]
-    return None if len(moving) == len(plan.inputs) or not linked(moving, plan.keys) else moving
+    """The inputs that vary, if the others can be looked up for them.
+
+    Relations that change can be looked up for elements of one instant: what they hold then is all that matters.
+    """
+    for is_known in (is_table, constant):
+        moving = [number for number, each in enumerate(plan.inputs) if not is_known(each)]
+        momentary = any(instantaneous(plan.inputs[number]) for number in moving)
+        steady = all(constant(each) for number, each in enumerate(plan.inputs) if number not in moving)
+        if len(moving) < len(plan.inputs) and linked(moving, plan.keys) and (momentary or steady):
+            return moving
+    return None
 
 
 def filtered(plan: Plan) -> tuple[tuple[Scalar, ...], Plan]:

@@ -11,6 +11,9 @@ import pyarrow as pa
 from anabranch.logical_plan import Scalar, Scan
 from anabranch.operators.base import Operator
 
+VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
+"""Microseconds from which on, and before which, a version of a row of a relation is there."""
+VALID = (VALID_FROM, VALID_TO)
 Flow = TypeVar("Flow")
 Items: TypeAlias = Sequence[tuple[str, Scalar]]
 
@@ -89,7 +92,10 @@ class Backend(Protocol[Flow]):
         """Elements of a relation that have not been given yet."""
 
     def table(self, scan: Scan) -> Flow:
-        """All rows of a relation, without times."""
+        """All rows of a relation that does not change, without times."""
+
+    def versions(self, scan: Scan) -> Flow:
+        """All rows that a relation has had up to the end of the tick, each with `VALID_FROM` and `VALID_TO`."""
 
     def schema(self, flow: Flow) -> pa.Schema:
         """Names and types of a flow's columns."""
@@ -113,7 +119,10 @@ class Backend(Protocol[Flow]):
         """What is summed up of arriving rows of a stream, when it is due; it may be kept instead of the rows."""
 
     def look_up(self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]]) -> Flow:
-        """Rows of the flow combined with those of the table that agree on all pairs of columns."""
+        """Rows of the flow combined with those of the table that agree on all pairs of columns.
+
+        Of versions of rows, those count that are valid at the start of the flow's element.
+        """
 
     def instants(self, streams: Sequence[str]) -> Flow:
         """Times of the rows that are due, in the column `_time`; repetitions do not matter."""

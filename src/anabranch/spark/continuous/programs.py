@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -28,7 +28,7 @@ from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, W
 from anabranch.operators.exact_sums import BITS, MASK
 from anabranch.operators.segments import INPUT
 from anabranch.planning.reading import read
-from anabranch.planning.stages import Items, Stage
+from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Items, Stage
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Select, Sql, in_any_order, listed
@@ -38,6 +38,7 @@ from anabranch.spark.continuous.views import BEGINS, Views
 from anabranch.spark.native.catalyst import inspect
 from anabranch.spark.schemas import arrow_schema, empty_frame
 
+InputKind: TypeAlias = Literal["came", "left", "table", "versions", "changes"]
 _NUMBERED = re.compile(r"\b[A-Za-z]\w*_\d+\b")
 """Names of columns that an operator uses inside: the binder gives each a number."""
 
@@ -56,15 +57,24 @@ class Input:
         left
             Those that were due `ago` microseconds earlier.
         table
-            Rows of a relation.
+            Rows of a relation that does not change.
+        versions
+            Rows that a relation has had up to the end of the tick, with the times between which they are valid.
+        changes
+            Rows that enter a relation or leave it in the tick, with `_time` and `_weight`.
     name
         Of the stream, its summary, or the relation.
     """
 
     view: str
-    kind: Literal["came", "left", "table"]
+    kind: InputKind
     name: str
     ago: int = 0
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it stands for rows of a stream, or of a summary of one."""
+        return self.kind in ("came", "left")
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,11 @@ class Program:
     held: dict[str, int]
     reads: dict[str, list[str]]
     summaries: dict[str, str]
+
+    @property
+    def constants(self) -> set[str]:
+        """The relations that must not change: it has read their rows once and for all."""
+        return {each.name for each in self.inputs if each.kind == "table"}
 
     @property
     def views(self) -> list[str]:
@@ -237,14 +252,21 @@ class Compiler:
         return self._orders(stream)
 
     def relation(self, scan: Scan) -> Sql:
-        """Elements of a relation: all of them in the first tick."""
+        """Elements of a relation: all of them in the first tick, or those that change."""
+        if scan.changing:
+            times = {START: TIME, END: f"{FOREVER}L", WEIGHT: WEIGHT}
+            return self._renamed(scan, self._input("changes", scan.name), times)
         bounds = {name: f"{value}L" for name, value in zip(ELEMENT, (EVER, FOREVER, 1), strict=True)}
         rows = self._renamed(scan, self._input("table", scan.name), bounds)
         return rows.where([Scalar(f":{BEGINS}")])
 
     def table(self, scan: Scan) -> Sql:
-        """All rows of a relation, without times."""
+        """All rows of a relation that does not change, without times."""
         return self._renamed(scan, self._input("table", scan.name), {})
+
+    def versions(self, scan: Scan) -> Sql:
+        """All rows that a relation has had, with the times between which they are valid."""
+        return self._renamed(scan, self._input("versions", scan.name), {name: name for name in VALID})
 
     def schema(self, flow: Sql) -> pa.Schema:
         """Names and types of a flow's columns."""
@@ -296,9 +318,11 @@ class Compiler:
 
     def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]]) -> Sql:
         """Rows of the flow combined with those of the table that agree, by a join of Spark's own."""
-        agree = " AND ".join(f"l.{quoted(left)} = r.{quoted(right)}" for left, right in pairs) or "true"
-        both = f"(SELECT * FROM ({flow.text}) AS l JOIN ({table.text}) AS r ON {agree})"
-        return _whole(both, (*flow.columns, *table.columns))
+        agree = [f"l.{quoted(left)} = r.{quoted(right)}" for left, right in pairs]
+        if VALID_FROM in table.columns:
+            agree += [f"l.{START} >= r.{VALID_FROM}", f"l.{START} < r.{VALID_TO}"]
+        both = f"(SELECT * FROM ({flow.text}) AS l JOIN ({table.text}) AS r ON {' AND '.join(agree) or 'true'})"
+        return _whole(both, (*flow.columns, *(name for name in table.columns if name not in VALID)))
 
     def instants(self, streams: Sequence[str]) -> Sql:
         """Times of the rows that are due."""
@@ -367,7 +391,7 @@ class Compiler:
 
     def _gains_by_order(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
         """Whether there is something to order, and the flow can be sampled: rows of streams, not changed by a step."""
-        tables = [each for each in self._inputs.values() if each.kind == "table"]
+        tables = [each for each in self._inputs.values() if not each.is_stream]
         opaque = (*self._steps, *tables)
         if len(conditions) < 2 or any(each.view in flow.text for each in opaque):
             return False
@@ -389,7 +413,7 @@ class Compiler:
             self._reads.setdefault(scan.name, set()).update(there for there, _ in scan.renamed)
         return _selected(scan, source, more)
 
-    def _input(self, kind: Literal["came", "left", "table"], name: str, ago: int = 0) -> Input:
+    def _input(self, kind: InputKind, name: str, ago: int = 0) -> Input:
         key = (kind, name, ago)
         if key not in self._inputs:
             made = self._inputs[key] = Input(self._views.of_source(kind, name, ago), kind, name, ago)
