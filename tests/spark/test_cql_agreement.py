@@ -93,7 +93,12 @@ def registered(engine: ab.Engine, spark: SparkSession, cases: Sequence[Case], fo
         engine.stream(stream.name, df, timestamp="ts", sequence=sequence, skew=skew, horizon=None)
     for relation in case.relations:
         columns = ", ".join(f"{name} {TYPES[its][0]}" for name, its in relation.columns)
-        engine.relation(relation.name, spark.createDataFrame(list(relation.rows), columns))
+        frame = spark.createDataFrame(list(relation.rows), columns)
+        engine.relation(relation.name, frame, changing=bool(relation.changes))
+        if relation.name not in engine._manifest.relations:  # else the checkpoint has kept the changes
+            for time, weight, row in relation.changes:
+                change = engine.insert if weight > 0 else engine.delete
+                assert change(relation.name, [row], at=ZERO + timedelta(microseconds=time)) == 1
     for number, each in enumerate(cases):
         engine.query(each.query, f"q{number}")
 
