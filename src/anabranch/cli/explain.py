@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sqlglot import exp
+
 from anabranch.cli import files
 from anabranch.cql import statements as cql
 from anabranch.cql.binder import bind
-from anabranch.cql.catalog import Catalog
+from anabranch.cql.catalog import Catalog, folded
 from anabranch.cql.dialect import parse
 from anabranch.cql.rendering import mermaid, render
+from anabranch.cql.templates import instantiated
 from anabranch.errors import QueryError
 from anabranch.formats import DESCRIBES_ITSELF
 from anabranch.logical_plan import Query
@@ -52,7 +55,7 @@ def _explained(statement: cql.Statement, known: dict[str, dict[str, Any]]) -> st
             bind(statement.text, catalog, name)
             known["view"][name] = statement.text
         case cql.CreateQuery(name, _, ast):
-            query = known["query"][name] = bind(ast, catalog, name)
+            query = known["query"][name] = bind(_instantiated(ast, statement, catalog), catalog, name)
             return f"{name}\n{_plan(query)}"
         case cql.DropStatement(kind, name):
             del known[kind][catalog.own_name(kind, name)]
@@ -81,3 +84,12 @@ def _columns(statement: cql.CreateStream | cql.CreateRelation) -> tuple[str, ...
         f"the columns of {statement.name!r} are not known before it is read",
         hint="write Explain into the file, and run it" if describes_itself else declared,
     )
+
+
+def _instantiated(ast: exp.Query, statement: cql.CreateQuery, catalog: Catalog) -> exp.Query:
+    if statement.for_each is None:
+        return ast
+    key, relation = statement.for_each
+    own = catalog.own_name("relation", relation)
+    columns = catalog.relations[own]
+    return instantiated(ast, own, folded(key, columns), columns)

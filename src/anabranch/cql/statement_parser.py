@@ -81,9 +81,20 @@ class StatementParser(WindowParser):
             return CreateRelation(name, *self._parse_input())
         if kind == "View":
             return CreateView(name, *self._parse_body())
+        rules = self._parse_for_each() if self._match_text_seq("FOR") else None
         history = self._match_text_seq("FROM", "HISTORY")
         sink = Sink(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
-        return CreateQuery(name, *self._parse_body(), history, sink)
+        return CreateQuery(name, *self._parse_body(), history, sink, rules)
+
+    def _parse_for_each(self) -> tuple[str, str]:
+        """The key of rules, and the relation that holds them."""
+        hint = "as in Create Query alerts For Each rule In limits As Select ..."
+        if not self._match_text_seq("EACH"):
+            self.fail_here("Each is expected", hint)
+        key = self._name("For Each")
+        if not self._match_text_seq("IN"):
+            self.fail_here("In and a relation are expected", hint)
+        return key, self._name("In")
 
     def _parse_key(self) -> tuple[str, ...]:
         if not self._match_texts(("KEY",)) or self._curr.token_type != TokenType.L_PAREN:

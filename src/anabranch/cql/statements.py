@@ -84,13 +84,17 @@ class Sink:
 
 @dataclass(frozen=True)
 class CreateQuery:
-    """`Create Query busy [From History] [Into 'parquet' With (...)] As Select ...`."""
+    """`Create Query busy [For Each rule In limits] [From History] [Into 'parquet' With (...)] As Select ...`.
+
+    `for_each` is the key of the rules and the relation that holds them.
+    """
 
     name: str
     text: str
     ast: exp.Query = field(compare=False, repr=False)
     from_history: bool = False
     sink: Sink | None = None
+    for_each: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

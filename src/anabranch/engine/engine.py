@@ -22,6 +22,8 @@ from sqlglot import exp
 from anabranch import storage
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
+from anabranch.cql.dialect import parse_query
+from anabranch.cql.templates import instantiated
 from anabranch.engine import sysstream
 from anabranch.engine.batch_writer import BatchWriter, IngestSpec
 from anabranch.engine.durations import refuse_renamed
@@ -35,9 +37,11 @@ from anabranch.engine.manifest import Manifest, QueryState, StreamState
 from anabranch.engine.network import forget_nodes, new_nodes
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
+from anabranch.engine.reader import Reader
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
+from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
 from anabranch.engine.showing import KINDS, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
@@ -52,6 +56,7 @@ from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.quiet_errors import quiet_errors
+from anabranch.spark.schemas import empty_frame
 
 MOST_PUBLISHED = 10_000
 RECENT_EVENTS = 1_000
@@ -244,7 +249,7 @@ class Engine:
         """
         self._fresh(name)
         bound = bind(text, self.catalog, name)
-        handle = ContinuousQuery(self, bound, share=share)
+        handle = ContinuousQuery(self, bound, text, share=share)
         summing = self._may_sum(bound)
         self._compile(handle, summing=summing)
         with self._loop.between_ticks(), self._ingest.standing_still():
@@ -254,6 +259,64 @@ class Engine:
             self._registry.queries[name] = handle
             self._want()
         return handle
+
+    def rules(
+        self,
+        name: str,
+        template: str | exp.Query,
+        *,
+        key: str = "rule",
+        types: Mapping[str, str] | None = None,
+        over: str | None = None,
+        history: bool = False,
+    ) -> Rules:
+        """Register many queries as one: a template with parameters, and a rule with values for each of them.
+
+        Answers carry the rule's key in front of the template's columns. Groups are per rule: one that has no row has no
+        group. Rules see what windows hold when they are added; a template that names no window sees rows from then on.
+
+        Parameters
+        ----------
+        template
+            A query with parameters, as in `Where sensor = :sensor And value > :limit`.
+        key
+            The column that tells rules apart.
+        types
+            Types of parameters, in Spark's SQL; by default that of what a parameter is compared with. The key is a
+            text.
+        over
+            A relation that holds the rules already, with a column for the key and for every parameter; by default a new
+            one, whose name ends in `_rules`.
+        history
+            As for `query`.
+
+        >>> from anabranch.spark.session import local_session
+        >>> spark = local_session(cores=2, **{"spark.sql.shuffle.partitions": 2})
+        >>> engine = Engine(spark)
+        >>> engine.stream("s", spark.sql("SELECT timestamp_seconds(id) AS ts, id AS v FROM range(5)"), timestamp="ts")
+        >>> rules = engine.rules("high", "Select v From s Where v > :limit")
+        >>> rules.add_all([{"rule": "a", "limit": 2}, {"rule": "b", "limit": 3}])
+        2
+        >>> sorted((row["rule"], row["v"]) for row in engine.run_batch()["high"].collect())
+        [('a', 3), ('a', 4), ('b', 4)]
+        """
+        tree = parse_query(template) if isinstance(template, str) else template
+        self._fresh(name)
+        relation = f"{name}_rules" if over is None else self.catalog.own_name("relation", over)
+        if over is None:
+            schema = rule_columns(self._spark, tree, key, self._schemas(tree), types or {})
+            self.relation(relation, empty_frame(self._spark, schema), changing=True)
+        else:
+            with self._loop.between_ticks():
+                self._let_change(self._registry.relations[relation])
+        try:
+            columns = self.schema_of(relation).names
+            query = self.query(instantiated(tree, relation, folded(key, columns), columns), name, history=history)
+        except BaseException:
+            if over is None:
+                del self._registry.relations[relation]
+            raise
+        return Rules(self, query, relation, folded(key, columns))
 
     def bind(self, text: str | exp.Query, name: str = "query") -> Query:
         """The plan of a query that is not registered."""
@@ -538,6 +601,23 @@ class Engine:
 
     # -- relations
 
+    def _schemas(self, tree: exp.Query) -> list[StructType]:
+        """The columns of the streams and relations that a query names."""
+        streams, relations = self._registry.streams, self._registry.relations
+        known = {name: stream.df.schema for name, stream in streams.items()}
+        known |= {name: relation.df.schema for name, relation in relations.items()}
+        named = (folded(table.name, list(known)) for table in tree.find_all(exp.Table))
+        return [known[name] for name in named if name in known]
+
+    def contents(self, relation: str) -> DataFrame:
+        """The rows of a relation after all changes so far."""
+        found = self._registry.relations[self.catalog.own_name("relation", relation)]
+        return self._runtime.relations.contents(found, self._manifest)
+
+    def reader(self) -> Reader:
+        """What queries have answered, read without Spark, as `anabranch.open` does."""
+        return Reader(self._folder)
+
     def schema_of(self, relation: str) -> StructType:
         """The columns of a relation."""
         return self._registry.relations[self.catalog.own_name("relation", relation)].df.schema
@@ -582,7 +662,7 @@ class Engine:
         relation.changing = True
         for each in readers:
             since = self._manifest.queries.pop(each.name).since
-            each.query = bind(each.text, self.catalog, each.name)
+            each.query = bind(each.written, self.catalog, each.name)
             self._compile(each, summing=self._may_sum(each.query))
             self._restore(each, history=False)
             state = self._manifest.queries[each.name]

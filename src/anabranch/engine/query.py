@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from sqlglot import exp
 
 from anabranch.cql.rendering import describe, render
 from anabranch.engine.durations import duration, refuse_renamed
@@ -35,9 +36,10 @@ class ContinuousQuery:
     appears, for a relation a changelog with `_ts` and `_op` (`+` or `-`).
     """
 
-    def __init__(self, engine: Engine, query: Query, *, share: bool = True) -> None:
+    def __init__(self, engine: Engine, query: Query, written: str | exp.Query, *, share: bool = True) -> None:
         self._engine = engine
         self.query = query
+        self.written = written  # as it was registered: a text, or a syntax tree
         self.share = share
         self.sink: Sink | None = None
         self.retain: int | None = None  # microseconds that its answer stays after it was delivered

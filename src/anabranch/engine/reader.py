@@ -184,6 +184,10 @@ class QueryReader:
         end = FOREVER if until is None else micros(until, "until")
         return self._reading(lambda state, about: self._rows(state, about, first, end))
 
+    def latest(self, span: int) -> pa.Table:
+        """What was answered for the last so many microseconds, up to where the query is."""
+        return self._reading(lambda state, about: self._rows(state, about, max(state.position - span, EVER), FOREVER))
+
     def __repr__(self) -> str:
         return f"<query {self.name} of {self._reader!r}>"
 

@@ -49,7 +49,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.CreateView():
             engine.view(statement.name, statement.ast)
         case cql.CreateQuery():
-            query = engine.query(statement.ast, statement.name, history=statement.from_history)
+            query = _create_query(engine, statement)
             if statement.sink is not None:
                 query.use_sink(statement.sink.format, **{_option(key): value for key, value in statement.sink.options})
         case cql.SelectStatement():
@@ -65,6 +65,13 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.Explain():
             return _explain(engine, statement)
     return None
+
+
+def _create_query(engine: Engine, statement: cql.CreateQuery) -> ContinuousQuery:
+    if statement.for_each is None:
+        return engine.query(statement.ast, statement.name, history=statement.from_history)
+    key, relation = statement.for_each
+    return engine.rules(statement.name, statement.ast, key=key, over=relation, history=statement.from_history).query
 
 
 def _values(engine: Engine, spark: SparkSession, statement: cql.InsertStatement) -> DataFrame:

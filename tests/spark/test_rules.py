@@ -1,0 +1,163 @@
+"""Rules: a template with parameters says for every rule what a query with its values says alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import anabranch as ab
+from anabranch.engine.rules import RulesRefused
+from anabranch.errors import QueryError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ZERO = datetime(2026, 1, 1, tzinfo=UTC)
+ROWS = [(i, ZERO + timedelta(seconds=i), f"s{i % 5}", float(i * 37 % 100)) for i in range(120)]
+COLUMNS = "seq long, ts timestamp, sensor string, value double"
+RULES = [{"rule": f"r{n}", "sensor": f"s{n % 5}", "limit": float(n * 13 % 100)} for n in range(12)]
+TEMPLATES = {
+    "now": "Select Istream(sensor, value) From readings [Now] Where sensor = :sensor And value > :limit",
+    "star": "Select * From readings Where sensor = :sensor And value > :limit",
+    "counts": "Select Istream(Count(*) As n, Max(value) As top) From readings [Range 20 Seconds] "
+    "Where sensor = :sensor And value > :limit Group By sensor",
+    "having": "Select Istream(sensor, Sum(seq) As total) From readings [Range 20 Seconds] "
+    "Where sensor = :sensor Group By sensor Having Max(value) > :limit",
+    "join": "Select Istream(a.seq, b.seq) From readings [Now] a, readings [Range 5 Seconds] b "
+    "Where a.value = b.value And a.sensor = :sensor And a.value > :limit",
+    "union": "Istream(Select seq From readings [Now] Where value > :limit Union All "
+    "Select seq From readings [Now] Where sensor = :sensor)",
+}
+
+
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(ROWS, COLUMNS)
+
+
+def engine(spark: SparkSession) -> ab.Engine:
+    made = ab.Engine(spark)
+    made.stream("readings", frame(spark), timestamp="ts", sequence="seq")
+    return made
+
+
+def told(df: DataFrame) -> Counter[Any]:
+    return Counter(tuple(row) for row in df.collect())
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_rule_says_what_its_query_says_alone(name: str, spark: SparkSession) -> None:
+    chosen = RULES[:3]
+    together, alone = engine(spark), engine(spark)
+    rules = together.rules(name, TEMPLATES[name])
+    assert rules.add_all(chosen) == len(chosen)
+    for each in chosen:
+        text = TEMPLATES[name].replace(":sensor", f"'{each['sensor']}'").replace(":limit", str(each["limit"]))
+        alone.query(text, str(each["rule"]))
+    answers = together.run_batch()[name]
+    assert answers.columns[0] == "rule"
+    separate = alone.run_batch()
+    for each in chosen:
+        got = told(answers.where(f"rule = '{each['rule']}'").drop("rule"))
+        assert got == told(separate[str(each["rule"])].select(*answers.columns[1:])), each
+
+
+def test_rules_come_and_go_at_an_instant(spark: SparkSession) -> None:
+    made = engine(spark)
+    rules = made.rules("alerts", "Select Istream(seq) From readings [Now] Where value >= :low And value < :high")
+    rules.add(rule="early", low=0, high=100)
+    rules.add_all([{"rule": "late", "low": 0.0, "high": 50.0}], at=ZERO + timedelta(seconds=40))
+    assert rules.remove("early", at=ZERO + timedelta(seconds=80)) == 1
+    assert rules.count() == 1
+    got = told(made.run_batch()["alerts"].select("rule", "seq"))
+    want = Counter({("early", i): 1 for i in range(80)})
+    want += Counter(("late", i) for i, _, _, value in ROWS if i >= 40 and value < 50)
+    assert got == want
+
+
+def test_rules_of_a_stream_outlive_a_restart_and_are_read_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    frame(spark).where("seq < 60").coalesce(1).write.parquet(str(tmp_path / "in"))
+
+    def started() -> Any:
+        made = ab.Engine(spark, tmp_path / "state")
+        source = spark.readStream.schema(COLUMNS).parquet(str(tmp_path / "in"))
+        made.stream("readings", source, timestamp="ts", sequence="seq")
+        return made, made.rules("alerts", TEMPLATES["now"])
+
+    made, rules = started()
+    rules.add_all(RULES)
+    rules.start().query.await_idle()
+    made.stop()
+    made, rules = started()
+    assert rules.count() == len(RULES)
+    rules.remove("r1")
+    rules.add(rule="new", sensor="s1", limit=-1.0)
+    frame(spark).where("seq >= 60").coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+    rules.start().query.await_idle()
+    hour = rules["r2"].current(window="1 hour")
+    made.stop()
+    got = Counter(row["rule"] for row in rules.query.to_dataframe().collect())
+    before = sum(s == "s1" and v > 13 for i, _, s, v in ROWS if i < 60)
+    assert (got["r1"], got["new"]) == (before, sum(s == "s1" for i, _, s, _ in ROWS if 60 <= i < 119))
+    assert hour.num_rows == sum(s == "s2" and v > 26 for i, _, s, v in ROWS if i < 119)
+    assert hour.column_names == ["sensor", "value", "_ts"]
+
+
+def test_rules_over_a_relation_in_cql(spark: SparkSession) -> None:
+    made = engine(spark)
+    made.relation("limits", spark.createDataFrame([("a", 90.0), ("b", 95.0)], "rule string, limit double"))
+    made.execute(
+        """
+        Create Query alerts For Each rule In limits As Select Istream(value) From readings [Now] Where value > :limit;
+        Insert Into limits Values ('c', 97.0);
+        Delete From limits Where rule = 'a';
+        """
+    )
+    got = Counter(row["rule"] for row in made.run_batch()["alerts"].collect())
+    assert got == {"b": sum(v > 95 for *_, v in ROWS), "c": sum(v > 97 for *_, v in ROWS)}
+
+
+def test_wrong_rules_are_refused_and_the_others_go_in(spark: SparkSession) -> None:
+    made = engine(spark)
+    rules = made.rules("alerts", "Select Istream(seq) From readings [Now] Where value > :limit")
+    with pytest.raises(RulesRefused, match="3 of 4 rules are refused: 'bad': limit is 'high', not double") as caught:
+        rules.add_all(
+            [{"rule": "good", "limit": 5}, {"rule": "bad", "limit": "high"}, {"rule": "good", "limit": 6}, {"limit": 1}]
+        )
+    assert caught.value.added == 1
+    with pytest.raises(QueryError, match="rule 'good' is refused: there is a rule 'good' already"):
+        rules.add(rule="good", limit=1.0)
+    with pytest.raises(QueryError, match="rule 'x' is refused: 'limt' is not a parameter"):
+        rules.add(rule="x", limt=1.0)
+    table = spark.createDataFrame(
+        [("good", "1"), ("x", "2"), ("y", "much"), ("z", "3"), ("z", "4")], "rule string, limit string"
+    )
+    with pytest.raises(RulesRefused, match="3 of 4 rules are refused") as caught:
+        rules.add_all(table)
+    assert set(caught.value.refused) == {"good", "y", "z"}
+    assert sorted(row["rule"] for row in rules.to_dataframe().collect()) == ["good", "x"]
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("Select Istream(seq) From readings [Now] Where value > 3", "a template without parameters"),
+        ("Select Istream(seq) From readings [Now] Where :a > :b", "the type of parameter ':a' is not known"),
+        (
+            "Select Istream(seq) From readings [Now] Where seq In (Select seq From readings [Rows 3] Where value > :x)",
+            "parameter ':x' stands in a query within the template",
+        ),
+        ("Select Istream(seq) From readings [Now] Where valeu > :x", "the type of parameter ':x' is not known"),
+    ],
+)
+def test_a_wrong_template_is_refused(template: str, words: str, spark: SparkSession) -> None:
+    made = engine(spark)
+    with pytest.raises(QueryError, match=words):
+        made.rules("alerts", template)
+    made.relation("limits", spark.createDataFrame([("a", 1.0)], "rule string, limit double"))
+    with pytest.raises(QueryError, match="parameter ':most' is not a column of 'limits'"):
+        made.rules("alerts", "Select Istream(seq) From readings [Now] Where value > :most", over="limits")
+    assert "alerts" not in made.describe("relations")
