@@ -20,6 +20,19 @@ from anabranch.errors import QueryError
 LIKE_A_NETWORK = re.compile(r"(\d+(\.\d+)+|[\da-f:.]*:[\da-f:.]*)/\d+", re.IGNORECASE)
 
 
+def network_bounds(text: str) -> tuple[int, int, int]:
+    """The version of a network or an address, and its first and last address as integers.
+
+    >>> network_bounds("10.2.0.0/16") == (4, 0x0A020000, 0x0A02FFFF)
+    True
+    """
+    try:
+        network = ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise QueryError(f"{text!r} is not a network", hint="write networks as 10.2.0.0/16 or fe80::/10") from None
+    return network.version, int(network.network_address), int(network.broadcast_address)
+
+
 class PrefixSet:
     """Membership of addresses and texts under a set of prefixes."""
 
@@ -30,13 +43,11 @@ class PrefixSet:
             if not isinstance(prefix, str):
                 raise QueryError(f"a prefix must be a string, not {type(prefix).__name__}: {prefix!r}")
             try:
-                network = ip_network(prefix.strip(), strict=False)
-                bounds[network.version].append((int(network.network_address), int(network.broadcast_address)))
-            except ValueError:
+                version, first, last = network_bounds(prefix)
+                bounds[version].append((first, last))
+            except QueryError:
                 if LIKE_A_NETWORK.fullmatch(prefix.strip()):
-                    raise QueryError(
-                        f"{prefix!r} is not a network", hint="write networks as 10.2.0.0/16 or fe80::/10"
-                    ) from None
+                    raise
                 texts.append(prefix)
         self._intervals = {version: _intervals(found) for version, found in bounds.items()}
         self._texts = _shortest(texts)
