@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pytest
 
 from anabranch.reproduce import psoup
 from anabranch.reproduce.psoup import arrivals, join_costs, responses, workload
+from anabranch.reproduce.psoup.claims import CLAIMS
 from anabranch.reproduce.psoup.data_stem import DataStem
 from anabranch.reproduce.psoup.exhibit import COMPLETE, NOMAT, PARTIAL
 from anabranch.reproduce.psoup.joins import JoinSoup, composite, separate
@@ -92,13 +94,13 @@ def test_answers_are_those_of_the_definition_after_any_prefix(materialise: Mater
 @pytest.mark.parametrize("materialise", KEPT)
 def test_joins_answer_the_definition_after_any_prefix(materialise: Materialise) -> None:
     rng = np.random.default_rng(6)
-    soup, rows, queries = JoinSoup((2, 2), 10, materialise), {"R": [], "S": []}, []
+    soup, rows, queries = JoinSoup((2, 2), 10, materialise), defaultdict[str, list[list[int]]](list), []
     for step in range(80):
         if step % 8 == 0:
             join = JoinFactor(*(int(rng.integers(2)), OPERATORS[rng.integers(5)]), int(rng.integers(2)), 1)
             queries.append(JoinQuery(random_query(rng, 2), random_query(rng, 2), join))
             soup.register(queries[-1])
-        stream = "R" if rng.random() < 0.5 else "S"
+        stream: Literal["R", "S"] = "R" if rng.random() < 0.5 else "S"
         rows[stream].append(rng.integers(0, 10, 2).tolist())
         soup.insert(stream, rows[stream][-1])
         number = int(rng.integers(len(queries)))
@@ -205,7 +207,7 @@ def test_the_command_tells_paper_ours_and_why_and_writes_the_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(responses, "QUICK", responses.Plan((2**7, 2**8), 4, (0, 255), 2))
+    monkeypatch.setattr(responses, "QUICK", responses.Plan((2**7, 2**10), 8, (0, 255), 2))
     monkeypatch.setattr(responses, "WINDOW", 2**9)
     monkeypatch.setattr(arrivals, "QUICK", arrivals.Plan((16, 32), 5, (0.5, 2), 20))
     monkeypatch.setattr(join_costs, "QUICK", join_costs.Plan((16, 24), 2, (20, 30)))
@@ -213,7 +215,7 @@ def test_the_command_tells_paper_ours_and_why_and_writes_the_claims(
     bars = {bar["bar"] for bar in json.loads((tmp_path / "claims.json").read_text())}
     assert {"Table 2 PSoup-P / PSoup-C, 2 predicates", "Figure 9 factors compared / nodes visited, growth"} <= bars
     printed, page = capsys.readouterr().out, (tmp_path / "page" / "README.md").read_text()
-    for name, claim in psoup.CLAIMS.items():
+    for name, claim in CLAIMS.items():
         assert f"{name}: {claim.title}" in printed
         assert f"## {name}" in page
     assert "anabranch reproduce psoup --quick" in page

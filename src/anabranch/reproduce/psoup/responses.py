@@ -83,7 +83,7 @@ def _figure_7(plan: Plan) -> Exhibit:
     last = {kind: runs[-1] for kind, runs in found.items()}
     equality, interval = last["equality"], last["interval"]
     apart, alike = (_ratio(each, PARTIAL, COMPLETE) for each in (equality, interval))
-    bits = plan.windows[-1] / equality.answered
+    bits = plan.windows[-1] / max(equality.answered, 1)
     return Exhibit(
         "Figure 7",
         f"Window of {plan.windows[-1]:,}, equalities: {_told(equality)}; intervals: {_told(interval)}.",
