@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from anabranch.cli import demo, demo_query, packets
+from anabranch.cli import demo, demo_bank, demo_query, packets
 from anabranch.cli.live import watch
 from anabranch.errors import InternalError
 
@@ -40,6 +40,14 @@ def test_demo_compares_both_sides_and_writes_its_report(spark: SparkSession, tmp
     assert out.getvalue().endswith(f"How the order moved: {report}\n")
     assert "signature" in report.read_text(encoding="utf-8")
     assert spark.range(3).count() == 3
+
+
+def test_the_bank_says_that_the_sum_of_all_balances_is_always_0(spark: SparkSession, tmp_path: Path) -> None:
+    out = io.StringIO()
+    found = demo_bank.run(spark, tmp_path, Console(file=out, width=100))
+    assert len(found) > demo_bank.TRANSFERS // 4
+    assert set(found) == {0}
+    assert f"at each of {len(found)} instants: 0" in out.getvalue()
 
 
 def test_the_continuous_query_says_what_the_packets_of_each_half_hour_say(spark: SparkSession, tmp_path: Path) -> None:

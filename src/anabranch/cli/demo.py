@@ -1,4 +1,4 @@
-"""`anabranch demo`: a job by plain Spark and by an adaptive filter, watched, timed and compared; then a query."""
+"""`anabranch demo`: a job by plain Spark and by an adaptive filter, watched, timed and compared; then two queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import anabranch as ab
-from anabranch.cli import demo_query, demo_report, files, packets
+from anabranch.cli import demo_bank, demo_query, demo_report, files, packets
 from anabranch.cli.live import predicate_table, watch
 from anabranch.cli.tables import rich_table
 from anabranch.errors import InternalError
@@ -125,6 +125,7 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
         compared = _compare(spark, hours, rows, Path(folder), console)
         _conclude(compared, console)
         demo_query.run(spark, hours, rows, Path(folder), console)
+        demo_bank.run(spark, Path(folder), console)
     report.write_text(demo_report.page(compared), encoding="utf-8")
     console.print(f"How the order moved: [bold]{escape(str(report))}[/]", soft_wrap=True)
     return compared

@@ -31,6 +31,7 @@ from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.ingest import RECORDS, Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
 from anabranch.engine.layout import STATE
+from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest, QueryState, StreamState
@@ -532,6 +533,7 @@ class Engine:
         if first:
             self._results.sweep(self._manifest, self._ingest.files())
             self._ingest.sweep()
+            remove_leftovers(self._folder, self._manifest)
 
     def _set_status(self, query: ContinuousQuery, status: str) -> None:
         def change() -> None:
