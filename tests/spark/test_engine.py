@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
-from anabranch.engine import layout, merging, ticks
+from anabranch.engine import layout, merging, retention
 from anabranch.engine.batch_writer import StoredBatch
 from anabranch.engine.ingest import IngestRecord
 from anabranch.errors import AnabranchError, DataError, QueryError
@@ -1151,7 +1151,7 @@ def test_a_query_begins_after_what_others_have_answered_without_the_shelf(feed: 
 def test_small_files_are_merged_and_nobody_notices(
     feed: Feed, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticks, "worth_merging", partial(merging.worth_merging, most=3))
+    monkeypatch.setattr(retention, "worth_merging", partial(merging.worth_merging, most=3))
     engine = ab.Engine(spark, tmp_path / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="1 second")
     long, slid = (f"Select k, Sum(a) As total From s [Range 6 Seconds{slide}] Group By k" for slide in SLIDES)

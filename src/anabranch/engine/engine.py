@@ -477,6 +477,7 @@ class Engine:
         for offer in offers:
             offer.done.set()
         self._loop.committed()
+        self._results.note(self._runner.answered)
         for query in list(self._registry.queries.values()):
             self._results.deliver(query, manifest.tick)
             self._results.let_go(query, manifest.queries[query.name].position, manifest.tick)

@@ -67,6 +67,8 @@ class TickRunner:
         self._stateless = StatelessQueries(folder, registry, ingest, runtime)
         self._retention = Retention(folder, registry, runtime)
         self.queued: dict[str, int] = {}
+        self.answered: set[str] = set()
+        """Queries that had something to answer in the last tick."""
 
     @quiet_errors()
     def run(
@@ -97,6 +99,7 @@ class TickRunner:
         for name, query in self._registry.queries.items():
             new.queries[name].status = query.status
         self._log.commit(new)
+        self.answered = {name for name, state in new.queries.items() if state.rows != manifest.queries[name].rows}
         self._ingest.settle(new)
         for path in gone:
             storage.remove(path)
