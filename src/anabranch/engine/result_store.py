@@ -127,10 +127,9 @@ class ResultStore:
 
         A relation that does not change is looked at where a block ends: its last snapshot must not be far back.
         """
-        ends = manifest.tick == last_tick(block_of(manifest.tick))
-        if query.query.is_stream or not (
-            ends or (query.name in self._unseen and takes_turn(query.name, manifest.tick))
-        ):
+        tick = manifest.tick
+        due = tick == last_tick(block_of(tick)) or (query.name in self._unseen and takes_turn(query.name, tick))
+        if query.query.is_stream or not due:
             return
         self._unseen.discard(query.name)
         state = manifest.queries[query.name]
