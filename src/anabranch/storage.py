@@ -137,13 +137,6 @@ def size(path: Path) -> int:
     return path.stat().st_size
 
 
-def version(path: Path) -> tuple[int, int]:
-    """Numbers that differ once a file was replaced by another of its name."""
-    _pass("look", path)
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns
-
-
 def parts(path: Path) -> list[Path]:
     """A file, or the files in a folder that Spark has written."""
     _pass("look", path)

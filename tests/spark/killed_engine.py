@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import anabranch as ab
+from anabranch.engine.manifest_log import committed
 
 SHORT_LIVES = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # or compiled code has little room
 FEW_LOGS = {"spark.sql.streaming.minBatchesToRetain": 2}  # by Spark; what is there after a hundred batches, soon
@@ -45,7 +46,7 @@ def started(spark: SparkSession, folder: Path, checkpoint: Path, **options: Any)
 
 def ticks(checkpoint: Path) -> int:
     """How many have been committed."""
-    return max((int(path.stem.rpartition("-")[2]) for path in checkpoint.glob("manifest-*.json")), default=0)
+    return committed(checkpoint)
 
 
 def finished(engine: ab.Engine) -> None:

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
-from anabranch.engine import layout, merging, ticks
+from anabranch.engine import layout, merging, retention
 from anabranch.engine.batch_writer import StoredBatch
 from anabranch.engine.ingest import IngestRecord
 from anabranch.errors import AnabranchError, DataError, QueryError
@@ -779,8 +779,8 @@ def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_vers
 ) -> None:
     state = tmp_path / "state"
     state.mkdir()
-    last = sorted((story.folder / "state").glob("manifest-*.json"))[-1]
-    (state / last.name).write_text(last.read_text())
+    for path in (story.folder / "state").glob("*.json"):
+        (state / path.name).write_text(path.read_text())
 
     engine = ab.Engine(spark, state)
     engine.stream("s", story.feed.df, timestamp="ts", sequence="seq")
@@ -808,7 +808,8 @@ def test_a_checkpoint_is_refused_to_another_query_other_columns_and_another_vers
         other = "doubled" if name == "named" else "named"
         assert engine.query(STORY[other], other).status == "registered"
 
-    (state / last.name).write_text(json.dumps(json.loads(last.read_text()) | {"version": 0}))
+    last = max(state.glob("manifest-*.json"))
+    last.write_text(json.dumps(json.loads(last.read_text()) | {"version": 6}))
     with pytest.raises(QueryError, match="is of another version of this library"):
         ab.Engine(spark, state)
 
@@ -1150,7 +1151,7 @@ def test_a_query_begins_after_what_others_have_answered_without_the_shelf(feed: 
 def test_small_files_are_merged_and_nobody_notices(
     feed: Feed, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticks, "worth_merging", partial(merging.worth_merging, most=3))
+    monkeypatch.setattr(retention, "worth_merging", partial(merging.worth_merging, most=3))
     engine = ab.Engine(spark, tmp_path / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="1 second")
     long, slid = (f"Select k, Sum(a) As total From s [Range 6 Seconds{slide}] Group By k" for slide in SLIDES)

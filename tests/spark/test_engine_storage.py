@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,14 +46,12 @@ class Watched:
             if self.failing and self.failing in str(path):
                 self.failing = ""
                 raise OSError("Input/output error")
-            if path.name.startswith("manifest"):
+            if path.name.startswith(("manifest-", "tick-")):
                 self._commit()
 
     def _commit(self) -> None:
         (text,) = (path for path in self._checkpoint.glob(f".*{storage.UNFINISHED}") if path in self._synced)
-        nodes = json.loads(text.read_text())["nodes"].values()
-        logs = [log for cells in nodes for log in cells.values()]
-        named = {self._checkpoint / "state" / segment["path"] for log in logs for segment in log}
+        named = {self._checkpoint / "state" / path for path in paths(json.loads(text.read_text())["nodes"])}
         named |= set((self._checkpoint / "answers").glob("*/*/*.parquet"))
         by_spark = {part for path in named if path.is_dir() for part in path.glob("*")}
         self.missing += [path for path in (named | by_spark) - self._known if path.parent not in self._synced]
@@ -60,6 +59,15 @@ class Watched:
         self._known |= named | by_spark
         self._synced.clear()
         self.commits += 1
+
+
+def paths(said: Any) -> Iterator[str]:
+    """All that a snapshot, or a record, names."""
+    if isinstance(said, dict) and "path" in said:
+        yield said["path"]
+    elif isinstance(said, dict | list):
+        for each in said.values() if isinstance(said, dict) else said:
+            yield from paths(each)
 
 
 @dataclass

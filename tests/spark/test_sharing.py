@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
 import anabranch as ab
+from anabranch import storage
+from anabranch.engine.compaction import LOOK_TICKS
 from anabranch.engine.network import sharing
 from seeds import daily_seed
 
@@ -161,3 +164,36 @@ def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark:
     answers = bags({"a": a.to_dataframe(), "b": b.to_dataframe()})
     made.stop()
     assert answers["a"] == answers["b"]
+
+
+def test_a_tick_without_rows_does_the_same_file_work_for_any_number_of_queries(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(spark.createDataFrame(ROWS[:20], SCHEMA).toArrow(), tmp_path / "in" / "0.parquet")
+
+    def operations(count: int) -> Counter[str]:
+        made = ab.Engine(spark, checkpoint=tmp_path / f"state-{count}")
+        source = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
+        made.stream("readings", source, timestamp="ts", sequence="seq")
+        queries = [made.query(f"{COUNT} Having Count(*) > {number}", name=f"q{number}") for number in range(count)]
+        for query in queries:
+            query.start(sink="parquet", path=str(tmp_path / f"out-{count}" / query.name))
+        for query in queries:
+            query.await_idle(300)
+        for _ in range(LOOK_TICKS):  # all files have been looked at
+            made._loop.want(lambda: None)
+            made._loop.await_idle([], 300)
+        seen, before = Counter[str](), made._manifest.tick
+        with storage.watching(lambda operation, path: seen.update([operation])):
+            for _ in range(LOOK_TICKS):
+                made._loop.want(lambda: None)
+                made._loop.await_idle([], 300)
+        assert made._manifest.tick == before + LOOK_TICKS
+        made.stop()
+        assert all((tmp_path / f"out-{count}" / query.name).exists() for query in queries[:2])
+        return seen
+
+    few = operations(2)
+    assert few["rename"] == LOOK_TICKS, "a record for each tick"
+    assert operations(7) == few

@@ -95,9 +95,12 @@ class Compaction:
         return made
 
 
+def takes_turn(query: str, tick: int) -> bool:
+    """Whether the files of a query are looked at after a tick: not those of all queries after the same one."""
+    return (tick + zlib.crc32(query.encode())) % LOOK_TICKS == 0
+
+
 def compaction(files: AnswerFiles, tick: int, position: int, schema: pa.Schema) -> Compaction | None:
-    """What is to be done after a tick, if anything; queries are looked at in turns."""
-    if (tick + zlib.crc32(files.folder.name.encode())) % LOOK_TICKS:
-        return None
+    """What is to be done after a tick, if anything."""
     found = Compaction(files.up_to(tick), tick, position, files.folder, schema)
     return found if found.is_due else None

@@ -34,7 +34,8 @@ from anabranch.engine.layout import STATE
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
-from anabranch.engine.manifest import Manifest, QueryState, StreamState
+from anabranch.engine.manifest import QueryState, StreamState
+from anabranch.engine.manifest_log import ManifestLog, committed
 from anabranch.engine.network import forget_nodes, new_nodes
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
@@ -115,7 +116,8 @@ class Engine:
         warm_up(spark)
         self._spark = spark
         self._folder = folder
-        self._manifest = Manifest.load(self._folder, cells, spark.sparkContext.defaultParallelism)
+        self._log = ManifestLog(self._folder)
+        self._manifest = self._log.load(cells, spark.sparkContext.defaultParallelism)
         self._lock = CheckpointLock(self._folder)
         self._registry = Registry()
         self._registry.streams[sysstream.NAME] = sysstream.sys_stream(spark)
@@ -126,7 +128,7 @@ class Engine:
         self._results = ResultStore(spark, self._folder)
         self._runtime = QueryRuntime(spark, self._folder, self._manifest.cells, self._registry, state_bytes)
         self._ingest = Ingest(self._folder, self._manifest, BatchWriter(self._folder, self._runtime.over))
-        self._runner = TickRunner(spark, self._folder, self._registry, self._ingest, self._runtime)
+        self._runner = TickRunner(spark, self._folder, self._registry, self._ingest, self._runtime, self._log)
         self._loop = Loop(
             self._folder / "sources",
             self._registry.streams,
@@ -415,8 +417,8 @@ class Engine:
 
     def _clear(self, name: str, *kinds: str) -> None:
         """Commit that something is gone, then delete what it has left."""
-        if self._manifest.tick:
-            self._manifest.save(self._folder)
+        if self._manifest.tick or self._manifest.relations:
+            self._log.commit_between_ticks(self._manifest)
         self._results.clear(name, *kinds)
 
     @property
@@ -521,7 +523,7 @@ class Engine:
         """Lock the checkpoint, and check that it fits these streams."""
         first = self._lock.acquire()
         try:
-            if first and (Manifest.committed(self._folder) != self._manifest.tick or not self._ingest.current()):
+            if first and (committed(self._folder) != self._manifest.tick or not self._ingest.current()):
                 hint = "create a new Engine on it"
                 raise QueryError("another engine has used the checkpoint since this one was created", hint=hint)
             for stream in streams:
@@ -579,6 +581,7 @@ class Engine:
         for offer in offers:
             offer.done.set()
         self._loop.committed()
+        self._results.note(self._runner.answered)
         for query in list(self._registry.queries.values()):
             self._results.deliver(query, manifest.tick)
             self._results.let_go(query, manifest.queries[query.name].position, manifest.tick)
@@ -632,7 +635,8 @@ class Engine:
             time = change_time(relation.name, at, *self._settled(relation.name))
             count = change(relation, self._manifest, rows, time)
             if count:
-                self._manifest.save(self._folder)
+                self._log.commit_between_ticks(self._manifest)
+                self._runtime.relations.remove_merged()
         return count
 
     def _settled(self, name: str) -> tuple[int, int]:

@@ -1,25 +1,17 @@
-"""What has been committed: one file per tick, put in place by one rename.
+"""What has been committed: how far streams, queries and operators are.
 
-A tick takes batches of streams, advances queries and writes files. Nothing of it counts before the manifest that names
-it is there; whatever an interrupted tick has left behind is not named by any and gets deleted.
+A tick takes batches of streams, advances queries and writes files. Nothing of it counts before a record of the tick is
+there (`manifest_log.py`); whatever an interrupted tick has left behind is not named by any and gets deleted.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from anabranch import storage
-from anabranch.errors import QueryError
 from anabranch.operators.base import EVER
 from anabranch.operators.segments import Segment
 from anabranch.spark.continuous.summaries import stream_of
-
-VERSION = 7
-KEPT_MANIFESTS = 2
-_NAME, _ANY = "manifest-{:012d}.json", "manifest-*.json"
 
 Logs = dict[int, tuple[Segment, ...]]
 """The state of an operator, by cell."""
@@ -160,12 +152,19 @@ class Manifest:
     relations: dict[str, RelationState] = field(default_factory=dict)
     nodes: dict[str, Logs] = field(default_factory=dict)
 
-    def save(self, folder: Path) -> None:
-        """Commit."""
-        storage.make_folder(folder)
-        storage.write_json(folder / _NAME.format(self.tick), {"version": VERSION, **asdict(self)})
-        for old in storage.listed(folder, _ANY)[:-KEPT_MANIFESTS]:
-            storage.remove(old)
+    def branch(self) -> Manifest:
+        """A manifest that can be changed while this one stays as it is; what is never changed is not copied."""
+        return Manifest(
+            self.cells,
+            self.tick,
+            {name: replace(state, files=list(state.files)) for name, state in self.streams.items()},
+            {
+                name: replace(state, origins=dict(state.origins), nodes=dict(state.nodes))
+                for name, state in self.queries.items()
+            },
+            dict(self.relations),
+            {node: dict(logs) for node, logs in self.nodes.items()},
+        )
 
     def buffer(self, name: str) -> list[StoredFile]:
         """The files of a stream, or of a summary of one."""
@@ -184,44 +183,14 @@ class Manifest:
         """Files of the state of operators."""
         return {segment.path for cells in self.nodes.values() for log in cells.values() for segment in log}
 
-    @staticmethod
-    def committed(folder: Path) -> int:
-        """The last tick that was committed."""
-        return max((int(path.stem.split("-")[1]) for path in storage.listed(folder, _ANY)), default=0)
-
-    @staticmethod
-    def newest(folder: Path) -> Path | None:
-        """The file of the last tick that was committed."""
-        return max(storage.listed(folder, _ANY), default=None)
-
     @classmethod
-    def load(cls, folder: Path, cells: int | None, usual: int) -> Manifest:
-        """The last one that was committed; where there is none, a new one with so many cells, or the usual number."""
-        found = cls.newest(folder)
-        if found is None:
-            return cls(cells or usual)
-        saved = parse(storage.read_text(found), folder)
-        if cells not in (None, saved["cells"]):
-            raise QueryError(
-                f"the checkpoint in {folder} is spread over {saved['cells']} cells, not {cells}",
-                hint="leave the number of cells out to go on with it, or start with a new folder",
-            )
+    def of(cls, saved: dict[str, Any]) -> Manifest:
+        """What was written as JSON."""
         streams = {name: _stream(state) for name, state in saved["streams"].items()}
         queries = {name: _query(state) for name, state in saved["queries"].items()}
         relations = {name: _relation(state) for name, state in saved["relations"].items()}
         nodes = {name: _logs(cells) for name, cells in saved["nodes"].items()}
         return cls(saved["cells"], saved["tick"], streams, queries, relations, nodes)
-
-
-def parse(text: str, folder: Path) -> dict[str, Any]:
-    """What a manifest says, if it is of this version."""
-    saved: dict[str, Any] = json.loads(text)
-    if saved.pop("version", None) != VERSION:
-        raise QueryError(
-            f"the checkpoint in {folder} is of another version of this library",
-            hint="finish with the version that began it, or start with a new folder",
-        )
-    return saved
 
 
 def _stream(saved: dict[str, Any]) -> StreamState:

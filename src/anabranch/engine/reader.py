@@ -28,7 +28,7 @@ from anabranch import storage
 from anabranch.engine.answer_files import AnswerFiles, FileSet, fold
 from anabranch.engine.descriptions import Description
 from anabranch.engine.layout import first_tick, last_tick, tick_of
-from anabranch.engine.manifest import Manifest, parse
+from anabranch.engine.manifest_log import Follower
 from anabranch.engine.marks import Marks
 from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.logical_plan import OP, TS
@@ -72,7 +72,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._last: tuple[object, dict[str, Any]] = (None, {})
+        self._manifest = Follower(folder)
         self._marks = Marks(folder)
 
     def query(self, name: str) -> QueryReader:
@@ -99,17 +99,14 @@ class Reader:
         return f"<checkpoint {str(self._folder)!r}, read-only>"
 
     def _committed(self) -> dict[str, Any]:
-        """What the newest manifest says."""
-        path = Manifest.newest(self._folder)
-        if path is None:
+        """What the last tick has committed."""
+        saved = self._manifest.look()
+        if saved is None:
             raise QueryError(
                 f"there is no checkpoint in {str(self._folder)!r}",
                 hint="give the folder of Engine(spark, checkpoint=...), once a query has run there",
             )
-        version = (path, *storage.version(path))
-        if self._last[0] != version:
-            self._last = (version, parse(storage.read_text(path), self._folder))
-        return self._last[1]
+        return saved
 
     def _state(self, name: str) -> _State:
         saved = _patiently("the checkpoint", self._committed)

@@ -42,6 +42,8 @@ from anabranch.spark.schemas import empty_frame
 
 Rows: TypeAlias = DataFrame | Sequence[object]
 _CHANGED = (StructField(TIME, LongType()), StructField(WEIGHT, LongType()))
+MOST_FILES = 32
+"""Changes are merged into one file once they are more."""
 _COPY, _ENTERS = "_copy", "_enters"
 
 
@@ -59,7 +61,8 @@ class Relations:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
         self._folder = folder
-        self._versions: dict[str, tuple[int, DataFrame]] = {}
+        self._versions: dict[str, tuple[str, DataFrame]] = {}
+        self._merged: list[Path] = []
 
     # -- what queries read
 
@@ -79,13 +82,18 @@ class Relations:
     def versions(self, relation: RelationInput, manifest: Manifest) -> DataFrame:
         """All rows that there have been, each with the times between which it is valid."""
         state = manifest.relations.get(relation.name)
-        count = 0 if state is None else len(state.files)
+        version = self.version(relation.name, manifest)
         known = self._versions.get(relation.name)
-        if known is None or known[0] != count:
+        if known is None or known[0] != version:
             made = self.unchanged(relation) if state is None else self._valid(relation, state).persist()
             self.forget(relation.name)
-            known = self._versions[relation.name] = (count, made)
+            known = self._versions[relation.name] = (version, made)
         return known[1]
+
+    def version(self, name: str, manifest: Manifest) -> str:
+        """Another one after every change."""
+        state = manifest.relations.get(name)
+        return state.files[-1].path if state is not None and state.files else ""
 
     def unchanged(self, relation: RelationInput) -> DataFrame:
         """The rows that it was registered with, as versions."""
@@ -98,7 +106,7 @@ class Relations:
 
     def forget(self, name: str) -> None:
         """A relation is gone, or has changed."""
-        _, versions = self._versions.pop(name, (0, None))
+        _, versions = self._versions.pop(name, ("", None))
         if versions is not None and versions.is_cached:
             versions.unpersist()
 
@@ -142,12 +150,21 @@ class Relations:
             files += made
             deletes |= bool(made) and weight < 0
             count += sum(file.rows for file in made)
+        if len(files) > MOST_FILES:
+            self._merged += [self._folder / file.path for file in files]
+            files = self._written(relation, self._stored(relation, files).coalesce(1))
         storage.settle(self._folder / file.path for file in files)
         columns = relation.df.schema.simpleString()
         manifest.relations[relation.name] = RelationState(columns, files, time if count else EVER, deletes)
         if state is not None and not count:
             manifest.relations[relation.name].changed = state.changed
         return count
+
+    def remove_merged(self) -> None:
+        """A change was committed: delete the files whose rows are in others by now."""
+        for path in self._merged:
+            storage.remove(path)
+        self._merged.clear()
 
     def _written(self, relation: RelationInput, rows: DataFrame) -> list[StoredFile]:
         prefix = prefix_of(0, uuid.uuid4().hex[:8])

@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from anabranch import storage
 from anabranch.engine.answer_files import AnswerFiles
-from anabranch.engine.compaction import DRIVER_BYTES, compaction
+from anabranch.engine.compaction import DRIVER_BYTES, compaction, takes_turn
 from anabranch.engine.descriptions import Description
 from anabranch.engine.failures import unwrap
 from anabranch.engine.layout import ANSWERS, FOLDED, STATE, UNCONFIRMED, block_name, block_of, last_tick, tick_of
@@ -26,7 +26,7 @@ from anabranch.engine.manifest import Manifest
 from anabranch.engine.marks import write_mark
 from anabranch.engine.parquet_statistics import ParquetStatistics
 from anabranch.engine.query import ContinuousQuery, fold_changelog
-from anabranch.engine.sinks import Delivery, Memory
+from anabranch.engine.sinks import Delivery, Memory, Sink
 from anabranch.logical_plan import OP, TS
 from anabranch.model.names import quoted
 from anabranch.operators.base import EVER
@@ -54,10 +54,19 @@ class ResultStore:
         self._folder = folder
         self._schemas: dict[str, StructType] = {}
         self._described: set[str] = set()
+        self._up_to_date: dict[str, Sink] = {}  # sinks that have had all answers of their queries
+        self._unseen: set[str] = set()  # queries with answers that no compaction has looked at
 
     def expect(self, name: str, schema: StructType) -> None:
         """The columns of a query's answer."""
         self._schemas[name] = schema
+        self._unseen.add(name)
+
+    def note(self, answered: Iterable[str]) -> None:
+        """Queries have answered something in a tick: nothing is looked for where the others keep their answers."""
+        for name in answered:
+            self._unseen.add(name)
+            self._up_to_date.pop(name, None)
 
     def describe(self, queries: Iterable[ContinuousQuery], manifest: Manifest) -> None:
         """Write down what queries answer, before a manifest names them: readers without Spark have to know."""
@@ -80,6 +89,8 @@ class ResultStore:
         """Give the sink what it has not had yet; a sink that fails stops its query alone."""
         if query.sink is None or isinstance(query.sink, Memory) or query.status == "failed":
             return
+        if self._up_to_date.get(query.name) is query.sink:
+            return
         files, schema = self._files(query.name, tick, self._delivered(query, tick) + 1), self._schemas[query.name]
         for each in sorted({tick_of(path) for path in files}):
             some = [path for path in files if tick_of(path) == each]
@@ -90,6 +101,7 @@ class ResultStore:
                 return
             storage.make_folder(self._marker(query).parent)
             storage.write_text(self._marker(query), str(each))
+        self._up_to_date[query.name] = query.sink
 
     def let_go(self, query: ContinuousQuery, position: int, tick: int) -> None:
         """Delete blocks of the answer that are older than the query retains it."""
@@ -111,9 +123,15 @@ class ResultStore:
             storage.remove(folder / block_name(block))
 
     def compact(self, query: ContinuousQuery, manifest: Manifest) -> None:
-        """Write files that stand for many of a relation, where there are enough."""
-        if query.query.is_stream:
+        """Write files that stand for many of a relation, where there are enough.
+
+        A relation that does not change is looked at where a block ends: its last snapshot must not be far back.
+        """
+        tick = manifest.tick
+        due = tick == last_tick(block_of(tick)) or (query.name in self._unseen and takes_turn(query.name, tick))
+        if query.query.is_stream or not due:
             return
+        self._unseen.discard(query.name)
         state = manifest.queries[query.name]
         files = AnswerFiles(self._folder, query.name, state.registered)
         try:
@@ -169,6 +187,7 @@ class ResultStore:
     def clear(self, name: str, *kinds: str) -> None:
         """Delete what something has left that is gone."""
         self._described.discard(name)
+        self._up_to_date.pop(name, None)
         for kind in kinds:
             storage.remove(self._folder / kind / name)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,6 +13,7 @@ from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.layout import STATE, prefix_of
 from anabranch.engine.manifest import Manifest
+from anabranch.engine.manifest_log import ManifestLog
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.registry import Registry
 from anabranch.engine.retention import Retention
@@ -28,8 +27,6 @@ from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.quiet_errors import quiet_errors
 
 BATCH_ROWS = 250_000
-
-log = logging.getLogger("anabranch")
 
 
 class TickRunner:
@@ -47,27 +44,38 @@ class TickRunner:
         Brings rows of streams.
     runtime
         Knows the programs of queries.
+    log
+        Where ticks are committed.
     """
 
     def __init__(
-        self, spark: SparkSession, folder: Path, registry: Registry, ingest: Ingest, runtime: QueryRuntime
+        self,
+        spark: SparkSession,
+        folder: Path,
+        registry: Registry,
+        ingest: Ingest,
+        runtime: QueryRuntime,
+        log: ManifestLog,
     ) -> None:
         self._spark = spark
         self._folder = folder
         self._registry = registry
         self._ingest = ingest
         self._runtime = runtime
+        self._log = log
         self._stateful = StatefulQueries(spark, runtime)
         self._stateless = StatelessQueries(folder, registry, ingest, runtime)
         self._retention = Retention(folder, registry, runtime)
         self.queued: dict[str, int] = {}
+        self.answered: set[str] = set()
+        """Queries that had something to answer in the last tick."""
 
     @quiet_errors()
     def run(
         self, manifest: Manifest, offers: Sequence[Offer], silent: Mapping[str, bool], *, until: int | None = None
     ) -> Manifest:
         """The manifest after a tick, committed; queries go as far as time is complete, or up to `until` if given."""
-        new = deepcopy(manifest)
+        new = manifest.branch()
         new.tick += 1
         self._stateful.last = {}
         prefix = prefix_of(new.tick, uuid.uuid4().hex[:8])
@@ -90,7 +98,8 @@ class TickRunner:
         storage.settle(self._folder / path for path in (*answers, *segments))
         for name, query in self._registry.queries.items():
             new.queries[name].status = query.status
-        new.save(self._folder)
+        self._log.commit(new)
+        self.answered = {name for name, state in new.queries.items() if state.rows != manifest.queries[name].rows}
         self._ingest.settle(new)
         for path in gone:
             storage.remove(path)
