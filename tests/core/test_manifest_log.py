@@ -79,7 +79,7 @@ def test_records_and_snapshots_give_what_was_committed(seed: int, tmp_path: Path
 
 def test_what_is_taken_out_between_ticks_is_gone_with_the_next_record(tmp_path: Path) -> None:
     log = ManifestLog(tmp_path)
-    manifest = Manifest(2, 1, {}, {"a": QueryState("a"), "b": QueryState("b")}, {"a.0": {}, "b.0": {}})
+    manifest = Manifest(2, 1, {}, {"a": QueryState("a"), "b": QueryState("b")}, {}, {"a.0": {}, "b.0": {}})
     log.commit(manifest)
     del manifest.queries["a"], manifest.nodes["a.0"]
     manifest.queries["c"] = QueryState("c")

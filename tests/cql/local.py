@@ -23,8 +23,10 @@ from anabranch.operators.base import END, EVER, FOREVER, START, TIME, WEIGHT, Op
 from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
+from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
+from anabranch.rules.factors import Factor
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
 
@@ -198,7 +200,11 @@ class LocalFlows:
             columns[new] = pa.array(bundles, BUNDLE)
         return pa.table(columns)
 
-    def look_up(self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]]) -> pa.Table:
+    def look_up(
+        self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()
+    ) -> pa.Table:
+        if factors:
+            return IndexLookUp.over(table, pairs, factors).found(flow)
         _duckdb.register("other", table)
         agree = " AND ".join(translated(f"{quoted(left)} = {quoted(right)}") for left, right in pairs) or "true"
         if VALID_FROM not in table.column_names:

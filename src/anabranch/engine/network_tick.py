@@ -26,7 +26,7 @@ from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask
 from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
 from anabranch.spark.continuous.grid import Grid
-from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, Program
+from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
 from anabranch.spark.mapping import map_in_arrow
@@ -50,6 +50,8 @@ class Setting:
         What each worker may hold of the states of cells.
     filtered
         Applies an adaptive filter of a query.
+    looked_up
+        Combines rows with those of a table, through an index, as the relations are by now.
     """
 
     views: Views
@@ -58,6 +60,7 @@ class Setting:
     owner: str
     state_bytes: int | None
     filtered: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame]
+    looked_up: Callable[[LookUpStep, DataFrame, Manifest], DataFrame]
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class NetworkTick:
         for member in members:
             for step in member.program.operators:
                 self._chosen.setdefault(member.node(step), (member, step))
-        self._filters: list[tuple[Member, FilterStep]] = []
+        self._filters: list[tuple[Member, FilterStep | LookUpStep]] = []
         self._readers: dict[str, list[tuple[CellStep, str]]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
@@ -165,11 +168,11 @@ class NetworkTick:
             for step in reversed(member.program.steps):
                 if not any(step.view in text for text in texts):
                     continue
-                if isinstance(step, FilterStep):
-                    self._filters.insert(0, (member, step))
-                    texts.append(step.text)
-                else:
+                if isinstance(step, CellStep):
                     self._readers[member.node(step)].append((step, step.view))
+                    continue
+                self._filters.insert(0, (member, step))
+                texts += [step.text, *([step.table] if isinstance(step, LookUpStep) else [])]
             inputs |= {each.view: each for each in member.program.inputs if any(each.view in text for text in texts)}
         for each in inputs.values():
             self._setting.views.bind(each.view, self._rows(each))
@@ -180,7 +183,11 @@ class NetworkTick:
         self._filters = [each for each in self._filters if each not in ready]
         for member, step in ready:
             rows = self._setting.views.select(step.text, self._begins)
-            self._setting.views.bind(step.view, self._setting.filtered(member.query.name, rows, step.conditions))
+            if isinstance(step, LookUpStep):
+                made = self._setting.looked_up(step, rows, self._manifest)
+            else:
+                made = self._setting.filtered(member.query.name, rows, step.conditions)
+            self._setting.views.bind(step.view, made)
 
     def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
         """Run a layer; a part of the job if nothing reads what comes out."""

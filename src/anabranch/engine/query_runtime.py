@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
 from anabranch.engine.functions import Functions
+from anabranch.engine.indexes import Indexes
 from anabranch.engine.layout import ANSWERS, STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
@@ -26,7 +27,7 @@ from anabranch.model.names import quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
 from anabranch.spark.continuous.flows import listed
 from anabranch.spark.continuous.grid import Grid
-from anabranch.spark.continuous.programs import Compiler, FilterStep, Input, Program
+from anabranch.spark.continuous.programs import Compiler, FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
@@ -92,7 +93,10 @@ class QueryRuntime:
         self._summaries: dict[str, StructType] = {}
         self.functions = Functions(self._session)
         self.relations = Relations(self._session, folder)
-        self._setting = Setting(self._views, self._grid, folder, owner, state_bytes, self.functions.apply)
+        self._indexes = Indexes(self._views, self.relations)
+        self._setting = Setting(
+            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
+        )
         self.titles: dict[tuple[str, int], str] = {}
 
     def compile(self, query: ContinuousQuery, *, summing: bool) -> StructType:
@@ -131,6 +135,7 @@ class QueryRuntime:
         self._requirements.pop(name, None)
         if program is not None:
             self._views.drop(program.views)
+            self._indexes.forget(program.views)
 
     def rest(self) -> None:
         """Nothing is answered for now: drop the views. The next tick binds them again."""
@@ -191,9 +196,13 @@ class QueryRuntime:
         for each in program.inputs:
             self._views.bind(each.view, rows if each.is_stream else self._known(each, manifest))
         for step in program.steps:
-            assert isinstance(step, FilterStep), "a query without state has no operators"
+            assert isinstance(step, FilterStep | LookUpStep), "a query without state has no operators"
             found = self._views.select(step.text, begins)
-            self._views.bind(step.view, self.functions.apply(query.name, found, step.conditions))
+            if isinstance(step, LookUpStep):
+                made = self._indexes.look_up(step, found, manifest)
+            else:
+                made = self.functions.apply(query.name, found, step.conditions)
+            self._views.bind(step.view, made)
 
     def over(self, name: str, batch: DataFrame, text: str) -> DataFrame:
         """What a text makes of a batch, for which it says `BATCH`; under a name, one batch after the other."""

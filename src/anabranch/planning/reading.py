@@ -45,11 +45,13 @@ from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
+from anabranch.planning.probes import comparable, factors_of
 from anabranch.planning.rules import inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
 from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
+from anabranch.rules.factors import Factor
 
 ORDER = "_order"
 SUMS = "_sums_"
@@ -110,6 +112,8 @@ class _Reader(Generic[Flow]):
                 return self._backend.relation(plan)
             case Window():
                 return self._window(plan, then)
+            case Filter(Join() as join) if (moving := looking_up(join)) is not None:
+                return self._enriched(join, moving, plan.conditions)
             case Filter():
                 return self._backend.filter(self.elements(plan.input), plan.conditions)
             case Project():
@@ -203,10 +207,11 @@ class _Reader(Generic[Flow]):
         moving = looking_up(plan)
         return self._meet(plan, then) if moving is None else self._enriched(plan, moving)
 
-    def _enriched(self, plan: Join, moving: Sequence[int]) -> Flow:
+    def _enriched(self, plan: Join, moving: Sequence[int], conditions: Sequence[Scalar] = ()) -> Flow:
         """What varies is joined first; tables that do not are looked up, so nothing has to be remembered for them.
 
-        For elements of one instant it is enough to know what a table holds then: its versions are looked up.
+        For elements of one instant it is enough to know what a table holds then: its versions are looked up. Conditions
+        that compare with columns of the table help to find its rows.
         """
         inputs = plan.inputs
         valid = VALID if any(instantaneous(inputs[number]) for number in moving) else ()
@@ -224,9 +229,26 @@ class _Reader(Generic[Flow]):
             keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
             kept = ([*names, *ELEMENT], [*own, *valid])
             (flow, table), keys = self._comparable([flow, self._table(inputs[number], valid)], kept, keys)
-            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys])
+            factors, conditions = self._factors(conditions, names, own, flow, table)
+            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys], factors)
             done, names = [*done, number], [*names, *own]
-        return self._backend.project(flow, same((*plan.columns, *ELEMENT)))
+        found = self._backend.project(flow, same((*plan.columns, *ELEMENT)))
+        return self._backend.filter(found, conditions) if conditions else found
+
+    def _factors(
+        self, conditions: Sequence[Scalar], names: Sequence[str], own: Sequence[str], flow: Flow, table: Flow
+    ) -> tuple[list[Factor], list[Scalar]]:
+        """The conditions that an index answers as Spark does, and the others: both sides have to be of one type."""
+        there, here = self._backend.schema(flow), self._backend.schema(table)
+        alike = {
+            condition
+            for condition in conditions
+            for factor in factors_of([condition], names, own)[0]
+            if there.field(factor.attribute).type == here.field(factor.parameter).type
+            and comparable(here.field(factor.parameter).type)
+        }
+        factors, _ = factors_of([each for each in conditions if each in alike], names, own)
+        return factors, [each for each in conditions if each not in alike]
 
     def _table(self, plan: Plan, valid: tuple[str, ...]) -> Flow:
         match plan:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from anabranch.logical_plan import Scalar, Scan
 from anabranch.operators.base import Operator
+from anabranch.rules.factors import Factor
 
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
 """Microseconds from which on, and before which, a version of a row of a relation is there."""
@@ -118,8 +119,10 @@ class Backend(Protocol[Flow]):
     def summary(self, stream: str, flow: Flow) -> Flow:
         """What is summed up of arriving rows of a stream, when it is due; it may be kept instead of the rows."""
 
-    def look_up(self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]]) -> Flow:
-        """Rows of the flow combined with those of the table that agree on all pairs of columns.
+    def look_up(
+        self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()
+    ) -> Flow:
+        """Rows of the flow combined with those of the table that agree on all pairs of columns, and on all factors.
 
         Of versions of rows, those count that are valid at the start of the flow's element.
         """

@@ -29,6 +29,7 @@ from anabranch.operators.exact_sums import BITS, MASK
 from anabranch.operators.segments import INPUT
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Items, Stage
+from anabranch.rules.factors import Factor
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Select, Sql, in_any_order, listed
@@ -120,6 +121,34 @@ class FilterStep:
 
 
 @dataclass(frozen=True)
+class LookUpStep:
+    """Rows that a text selects, combined with those of a table through an index; see `planning/index_look_up.py`.
+
+    Parameters
+    ----------
+    view
+        What later texts call the combinations.
+    text
+        The rows, behind so many exchanges.
+    table
+        A text that selects the table, from these `relations`.
+    pairs, factors
+        What has to hold.
+    schema
+        Of the combinations.
+    """
+
+    view: str
+    text: str
+    table: str
+    relations: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+    factors: tuple[Factor, ...]
+    schema: pa.Schema
+    depth: int
+
+
+@dataclass(frozen=True)
 class Program:
     """What to do in a tick.
 
@@ -142,7 +171,7 @@ class Program:
     """
 
     inputs: tuple[Input, ...]
-    steps: tuple[CellStep | FilterStep, ...]
+    steps: tuple[CellStep | FilterStep | LookUpStep, ...]
     answer: Sql
     schema: pa.Schema
     held: dict[str, int]
@@ -207,7 +236,7 @@ class Compiler:
         self._summaries: dict[str, str] = {}
         self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
-        self._steps: list[CellStep | FilterStep] = []
+        self._steps: list[CellStep | FilterStep | LookUpStep] = []
         self._held: dict[str, int] = {}
         self._reads: dict[str, set[str]] = {}
         self._schemas: dict[str, pa.Schema] = {}
@@ -316,13 +345,26 @@ class Compiler:
         self._identities[source.view] = name
         return _whole(source.view, [column for column in flow.columns if column not in (OLDEST, NEWEST)])
 
-    def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]]) -> Sql:
-        """Rows of the flow combined with those of the table that agree, by a join of Spark's own."""
+    def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()) -> Sql:
+        """Rows of the flow combined with those of the table that agree: by a join of Spark's own, or an index."""
+        if factors:
+            return self._indexed(flow, table, pairs, factors)
         agree = [f"l.{quoted(left)} = r.{quoted(right)}" for left, right in pairs]
         if VALID_FROM in table.columns:
             agree += [f"l.{START} >= r.{VALID_FROM}", f"l.{START} < r.{VALID_TO}"]
         both = f"(SELECT * FROM ({flow.text}) AS l JOIN ({table.text}) AS r ON {' AND '.join(agree) or 'true'})"
         return _whole(both, (*flow.columns, *(name for name in table.columns if name not in VALID)))
+
+    def _indexed(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor]) -> Sql:
+        view, there, here = self._view("look_up"), self.schema(flow), self.schema(table)
+        schema = pa.schema([*there, *(field for field in here if field.name not in VALID)])
+        read = tuple(sorted(each.name for each in self._inputs.values() if each.view in table.text))
+        self._identities[view] = self._identity(repr((flow.text, table.text, pairs, factors)))
+        self._depths[view] = self._depth(flow.text)
+        about = (tuple(pairs), tuple(factors), schema, self._depths[view])
+        self._steps.append(LookUpStep(view, flow.text, table.text, read, *about))
+        self._bind_empty(view, schema)
+        return _whole(view, schema.names)
 
     def instants(self, streams: Sequence[str]) -> Sql:
         """Times of the rows that are due."""
