@@ -23,6 +23,7 @@ from anabranch import storage
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine import sysstream
+from anabranch.engine.advising import advice
 from anabranch.engine.batch_writer import BatchWriter, IngestSpec
 from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import of_stream, unwrap
@@ -52,6 +53,7 @@ from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.quiet_errors import quiet_errors
+from anabranch.workload.advice import AdviceReport
 
 MOST_PUBLISHED = 10_000
 RECENT_EVENTS = 1_000
@@ -267,11 +269,13 @@ class Engine:
         return execute(self, self._spark, script, bounded=bounded)
 
     def show(self, kind: str = "queries") -> None:
-        """Print a table of what is registered: `queries`, `streams`, `relations`, `views` or `sharing`."""
+        """Print a table of what is registered: `queries`, `streams`, `relations`, `views`, `sharing`; or `advice`."""
         print(self.describe(kind))
 
     def describe(self, kind: str = "queries") -> str:
         """The table that `show` prints."""
+        if kind == "advice":
+            return self.advise().describe()
         return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
 
     def _repr_html_(self) -> str:
@@ -279,6 +283,10 @@ class Engine:
         found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
+
+    def advise(self) -> AdviceReport:
+        """What a change of queries or streams would save, and whether the mix of queries has changed."""
+        return advice(self._registry, self._manifest, self._runner.reports)
 
     def progress(self) -> list[dict[str, object]]:
         """For each query its status, rate, rows out, rows in its state, memory of its state, and how far it is behind.
