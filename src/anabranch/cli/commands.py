@@ -86,6 +86,21 @@ def explain(file: Annotated[Path, typer.Argument(help="Streams, relations and qu
 
 
 @app.command()
+def advise(
+    file: Annotated[Path, typer.Argument(help="Streams, relations and queries in CQL.")],
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the findings and features here, too.")
+    ] = None,
+) -> None:
+    """Say what a change of queries or streams would save: what could be shared, summed up or left out."""
+    from rich.console import Console
+
+    from anabranch.cli.advise import advise as advise_script
+
+    raise typer.Exit(advise_script(file, Console(), json_path=json))
+
+
+@app.command()
 def doctor(
     checkpoint: Annotated[Path, typer.Option(metavar="DIR", help="Where state would be kept.")] = Path(),
 ) -> None:

@@ -34,7 +34,7 @@ from anabranch.cql.window_parser import WindowParser
 from anabranch.formats import DESCRIBES_ITSELF, REPLAY
 
 KINDS = ("STREAM", "RELATION", "QUERY", "VIEW")
-LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING")
+LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING", "ADVICE")
 STATEMENTS = "the statements are Select, Create, Insert, Delete, Drop, Pause, Resume, Show and Explain"
 
 
@@ -249,7 +249,7 @@ class StatementParser(WindowParser):
 
     def _parse_cql_show(self) -> Show:
         if not self._match_texts(LISTS):
-            self.fail_here("cannot show", "Show Queries, Streams, Relations, Views or Sharing")
+            self.fail_here("cannot show", "Show Queries, Streams, Relations, Views, Sharing or Advice")
         kind: Any = self._prev.text.lower()
         return Show(kind)
 

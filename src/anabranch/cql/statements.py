@@ -130,9 +130,9 @@ class Resume:
 
 @dataclass(frozen=True)
 class Show:
-    """`Show Queries | Streams | Relations | Views | Sharing`; `kind` is the lower-case word."""
+    """`Show Queries | Streams | Relations | Views | Sharing | Advice`; `kind` is the lower-case word."""
 
-    kind: Literal["queries", "streams", "relations", "views", "sharing"]
+    kind: Literal["queries", "streams", "relations", "views", "sharing", "advice"]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.cql.dialect import parse_query
 from anabranch.cql.templates import instantiated
-from anabranch.engine import sysstream
+from anabranch.engine import sysqueries, sysstream
+from anabranch.engine.advising import advice
 from anabranch.engine.batch_writer import BatchWriter, IngestSpec
 from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import of_stream, unwrap
@@ -59,6 +60,7 @@ from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.quiet_errors import quiet_errors
 from anabranch.spark.schemas import empty_frame
+from anabranch.workload.advice import AdviceReport
 
 MOST_PUBLISHED = 10_000
 RECENT_EVENTS = 1_000
@@ -122,6 +124,8 @@ class Engine:
         self._registry = Registry()
         self._registry.streams[sysstream.NAME] = sysstream.sys_stream(spark)
         self._manifest.streams.setdefault(sysstream.NAME, StreamState())
+        described = empty_frame(spark, sysqueries.SCHEMA)
+        self._registry.relations[sysqueries.NAME] = RelationInput(sysqueries.NAME, described, changing=True)
         self._published: list[sysstream.Row] = []
         self._rates = Rates()
         self._events: deque[Event] = deque(maxlen=RECENT_EVENTS)
@@ -333,11 +337,13 @@ class Engine:
         return execute(self, self._spark, script, bounded=bounded)
 
     def show(self, kind: str = "queries") -> None:
-        """Print a table of what is registered: `queries`, `streams`, `relations`, `views` or `sharing`."""
+        """Print a table of what is registered: `queries`, `streams`, `relations`, `views`, `sharing`; or `advice`."""
         print(self.describe(kind))
 
     def describe(self, kind: str = "queries") -> str:
         """The table that `show` prints."""
+        if kind == "advice":
+            return self.advise().describe()
         return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
 
     def _repr_html_(self) -> str:
@@ -345,6 +351,10 @@ class Engine:
         found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
+
+    def advise(self) -> AdviceReport:
+        """What a change of queries or streams would save, and whether the mix of queries has changed."""
+        return advice(self._registry, self._manifest, self._runner.reports)
 
     def progress(self) -> list[dict[str, object]]:
         """For each query its status, rate, rows out, rows in its state, memory of its state, and how far it is behind.
@@ -370,7 +380,7 @@ class Engine:
     def drop(self, name: str) -> None:
         """Remove a stream, relation, view or query; what others read stays until they are dropped."""
         name = folded(name, [*self.catalog.names(), *self._manifest.queries])
-        if name == sysstream.NAME:
+        if name in (sysstream.NAME, sysqueries.NAME):
             raise QueryError(
                 f"{name!r} is built in and cannot be dropped", hint="it costs nothing while no query reads it"
             )
@@ -506,6 +516,7 @@ class Engine:
         for query in registry.queries.values():
             query.status = "running"
         self._results.describe(registry.queries.values(), self._manifest)
+        self._describe_queries()
         offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
         self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
         for offer in offers:
@@ -571,6 +582,7 @@ class Engine:
 
     def _tick(self, offers: Sequence[Offer], silent: Mapping[str, bool]) -> None:
         began, old = time.perf_counter(), self._manifest
+        self._describe_queries()
         self._results.describe(self._registry.queries.values(), old)
         manifest = self._runner.run(old, [*offers, *self._introspection()], silent)
         seconds = time.perf_counter() - began
@@ -594,6 +606,14 @@ class Engine:
         for query in self._registry.queries.values():
             if stream in scans(query.query.plan, "stream") and query.status in ("running", "paused"):
                 query._fail(query.error or of_stream(stream, error))
+
+    def _describe_queries(self) -> None:
+        """Let SysQueries hold what queries are and cost by now, if some query reads it."""
+        name = sysqueries.NAME
+        if any(name in scans(each.query.plan, "relation") for each in self._registry.queries.values()):
+            rows = sysqueries.sys_queries(self._registry, self._manifest, self._runner.reports)
+            relation, (_, now) = self._registry.relations[name], self._settled(name)
+            self._runtime.relations.replace(relation, self._manifest, rows, now)
 
     def _introspection(self) -> list[Offer]:
         """What earlier ticks have published, if some query wants to know."""

@@ -64,7 +64,7 @@ def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[t
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
             return _sharing(manifest, titles)
-    raise QueryError(f"there are no {kind!r}", hint=suggest(kind, KINDS, "kinds"))
+    raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
 def _queries(registry: Registry, manifest: Manifest) -> Listing:

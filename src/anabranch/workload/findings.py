@@ -1,0 +1,134 @@
+"""What advisers are given, and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from anabranch.cql.bound_query import without_number
+from anabranch.logical_plan import Query, WindowSpec
+from anabranch.model.time_units import in_words
+
+FindingKind: TypeAlias = Literal[
+    "equal queries", "equal windows", "slide", "unread columns", "constants", "unbounded state"
+]
+
+MOST_NAMES = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a change of queries or streams would save.
+
+    Parameters
+    ----------
+    kind
+        Of the change.
+    queries
+        The queries that it concerns.
+    what
+        What was found.
+    why
+        What it costs, or would save, in numbers.
+    change
+        What to write instead.
+    """
+
+    kind: FindingKind
+    queries: tuple[str, ...]
+    what: str
+    why: str
+    change: str
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """A stream, as far as advice depends on it.
+
+    Parameters
+    ----------
+    columns
+        Types in Spark's SQL by name; empty where a type is not known.
+    timestamp, sequence
+        Its columns of times, and of the order of rows of the same time.
+    retain
+        Microseconds for which rows stay for later queries.
+    format
+        Of the files that a script reads; None if the stream is a DataFrame.
+    declared
+        Whether the script lists the columns.
+    """
+
+    columns: Mapping[str, str]
+    timestamp: str
+    sequence: str | None = None
+    retain: int = 0
+    format: str | None = None
+    declared: bool = False
+
+
+@dataclass(frozen=True)
+class QueryCosts:
+    """What a query has cost: rows of its answer, and rows and bytes of the state of its operators."""
+
+    rows: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All queries of an engine or a script.
+
+    Parameters
+    ----------
+    queries
+        In the order in which they were registered.
+    streams
+        By name.
+    costs
+        By query, as far as they are known.
+    apart
+        Names of queries that share nothing, since their user wants it so.
+    """
+
+    queries: Sequence[Query]
+    streams: Mapping[str, StreamFacts] = field(default_factory=dict)
+    costs: Mapping[str, QueryCosts] = field(default_factory=dict)
+    apart: Collection[str] = ()
+
+    @property
+    def sharing(self) -> list[Query]:
+        """The queries that may share."""
+        return [query for query in self.queries if query.name not in self.apart]
+
+
+def in_cql(window: WindowSpec) -> str:
+    """A window as it is written.
+
+    >>> in_cql(WindowSpec(span=600_000_000, slide=60_000_000)), in_cql(WindowSpec(rows=5, partition=("dst_1",)))
+    ('[Range 10 Minutes Slide 1 Minute]', '[Partition By dst Rows 5]')
+    """
+    by = f"Partition By {', '.join(map(without_number, window.partition))}" if window.partition else ""
+    rows = "Rows Unbounded" if window.unbounded else f"Rows {window.rows}" if window.rows is not None else ""
+    span = "Now" if window.span == 0 else f"Range {in_words(window.span).title()}" if window.span else ""
+    slide = f"Slide {in_words(window.slide).title()}" if window.slide else ""
+    steps = f"Slide {window.slide_rows}" if window.slide_rows else ""
+    return f"[{' '.join(filter(None, (by, rows, span, slide, steps)))}]"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of them if there are many.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["q"] * 20)
+    ('a', 'a, b and c', 'q, q, q, q, q, q, q, q and 12 more')
+    """
+    last = f"{len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else names[-1]
+    first = names[:MOST_NAMES] if len(names) > MOST_NAMES else names[:-1]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def megabytes(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 1e6:,.1f} MB"
