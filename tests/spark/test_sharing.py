@@ -94,6 +94,26 @@ def test_equal_operators_are_one(spark: SparkSession, frame: DataFrame) -> None:
     assert "alone" not in told
 
 
+def test_joins_that_hand_on_different_columns_are_not_one(spark: SparkSession, frame: DataFrame) -> None:
+    columns = frame.selectExpr("*", "seq % 2 As two", "seq % 5 As five")
+    join = "readings [Range 9 Seconds] a, readings [Now] b Where a.value = b.value"
+    texts = {
+        f"{part}_{number}": f"Select a.{part}, Count(*) As n From {join} Group By a.{part}"
+        for part in ("two", "five")
+        for number in (1, 2)
+    }
+    made = engine(spark, columns)
+    for name, text in texts.items():
+        made.query(text, name=name)
+    together = bags(made.run_batch())
+    for name in ("two_1", "five_1"):
+        alone = engine(spark, columns)
+        alone.query(texts[name], name="q", share=False)
+        assert together[name] == together[name.replace("1", "2")] == bags(alone.run_batch())["q"]
+    used = {frozenset(names) for names in sharing(made._manifest).values()}
+    assert used == {frozenset({"two_1", "two_2"}), frozenset({"five_1", "five_2"})}
+
+
 def test_a_query_that_fails_fails_alone_among_those_that_it_shares_with(spark: SparkSession, frame: DataFrame) -> None:
     made = engine(spark, frame)
     made.query(COUNT, name="a")

@@ -413,14 +413,14 @@ class Compiler:
             read.append([(source, where) for source, where, _ in branches])
         for place, name in enumerate(stage.output.names):
             known.setdefault(name, f"#{place}")
-        kinds = [str(kind) for kind in stage.output.types]
-        about = repr((spelled(stage.make), stage.feeds, stage.streams, stage.instants, stage.slides, kinds))
+        produced = [(known[name], str(kind)) for name, kind in zip(stage.output.names, stage.output.types, strict=True)]
+        about = repr((spelled(stage.make), stage.feeds, stage.streams, stage.instants, stage.slides))
         longest_first = sorted(known, key=len, reverse=True)
         words = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest_first))
         named = words.sub(lambda found: known[found[0]], about)
         inner: dict[str, str] = {}
         named = _NUMBERED.sub(lambda found: inner.setdefault(found[0], f"%{len(inner)}"), named)
-        return _hash(repr((self._salt, read, named)))
+        return _hash(repr((self._salt, read, named, produced)))
 
     def _identity(self, text: str) -> str:
         """A text in which views are called after what they stand for, so that it is the same in other queries."""
