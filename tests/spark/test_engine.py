@@ -750,7 +750,7 @@ def test_tables_show_what_is_registered(story: Story, capsys: pytest.CaptureFixt
     printed = capsys.readouterr().out
     assert printed == engine.describe() + "\n"
     assert [line.split()[0] for line in printed.splitlines()] == ["query", "-" * max(map(len, STORY)), *STORY]
-    assert engine.describe("relations").splitlines()[2].split(maxsplit=1) == ["r", "k, label"]
+    assert engine.describe("relations").splitlines()[-1].split(maxsplit=2) == ["r", "-", "k, label"]
     assert engine.describe("views").splitlines()[2].split(maxsplit=1) == ["low", "Select k, a From s Where a < 5"]
     with pytest.raises(QueryError, match="did you mean 'queries'"):
         engine.show("querys")
@@ -765,7 +765,7 @@ def test_tables_show_what_is_registered(story: Story, capsys: pytest.CaptureFixt
 def test_notebooks_show_engines_and_queries(story: Story) -> None:
     page = story.engine._repr_html_()
     assert re.findall("<h4>(.*?)</h4>", page) == ["Queries", "Streams", "Relations", "Views"]
-    assert "<tr><td>r</td><td>k, label</td></tr>" in page
+    assert "<tr><td>r</td><td>-</td><td>k, label</td></tr>" in page
     assert "<td>Select k, a From s Where a &lt; 5</td>" in page
     page = story.engine.queries["busy"]._repr_html_()
     assert "<p>running</p>" in page

@@ -221,7 +221,7 @@ def engine(spark: SparkSession, tmp_path: Path) -> ab.Engine:
         ("Drop Stream busy", "'Busy' is a query, not a stream\n  hint: The streams are: SysStream, Calls"),
         ("Drop Query calls", "'Calls' is a stream, not a query\n  hint: The queries are: Busy, Idle"),
         ("Drop View Hosts", "'Hosts' is a relation, not a view\n  hint: The views are: Recent"),
-        ("Drop Relation recent", "'Recent' is a view, not a relation\n  hint: The relations are: Hosts"),
+        ("Drop Relation recent", "'Recent' is a view, not a relation\n  hint: The relations are: SysQueries, Hosts"),
         (
             "Drop Stream call",
             "there is no stream 'call'\n  hint: did you mean 'Calls'? The streams are: SysStream, Calls",
@@ -246,7 +246,7 @@ def test_names_mean_the_same_in_every_case(engine: ab.Engine) -> None:
         engine.execute("Pause bUSY")
     engine.execute("Drop Query busy; Drop Query IDLE; Drop View recent; Drop Stream calls")
     assert not engine.queries
-    assert engine.catalog.names() == ["SysStream", "Hosts"]
+    assert engine.catalog.names() == ["SysStream", "SysQueries", "Hosts"]
 
 
 def test_queries_without_a_name_get_one_that_is_free(engine: ab.Engine) -> None:

@@ -10,6 +10,7 @@ J. Brandon, *Internal consistency in streaming systems*, 2021.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -80,7 +81,9 @@ def write(rows: Sequence[tuple[int, datetime, int, int, int]], folder: Path) -> 
     for number in range(BATCHES):
         some = rows[len(rows) * number // BATCHES : len(rows) * (number + 1) // BATCHES]
         columns = [pa.array(values, kind) for values, kind in zip(zip(*some, strict=True), kinds, strict=True)]
-        pq.write_table(pa.table(columns, names=names), folder / f"{number}.parquet")
+        path = folder / f"{number}.parquet"
+        pq.write_table(pa.table(columns, names=names), path)
+        os.utime(path, (number + 1, number + 1))  # Spark reads files in the order of their times
 
 
 def sums(changes: pa.Table) -> list[int]:
