@@ -181,6 +181,94 @@ def on_texts(draw: st.DrawFn) -> Template:
     )
 
 
+BLOCKS = ["", "aaaaaaa", "bbbbbbb", "bbbbbbbb", "sensor-"]
+LONG = [block + more for block in BLOCKS for more in ["", "\0", "a", "b", "bbbbbbb", "c", "é", "😀"]]
+EDGES: dict[pa.DataType, list[Any]] = {
+    pa.int64(): [-(2**63), -(2**53) - 1, -1, 0, 1, 2, 2**53, 2**53 + 1, 2**62 + 1, 2**63 - 1],
+    pa.int8(): [-128, -1, 0, 1, 127],
+    pa.uint64(): [0, 1, 2**53 + 1, 2**63, 2**64 - 1],
+    pa.float64(): [
+        -math.inf,
+        -(2.0**63),
+        -1.5,
+        -0.0,
+        0.5,
+        1.0,
+        2.0**53,
+        2.0**53 + 2,
+        2.0**63,
+        1e300,
+        math.inf,
+        math.nan,
+    ],
+    pa.float32(): [-1.5, 0.0, 0.5, 2.0, -math.nan],
+    pa.decimal128(9, 2): [Decimal("-1.50"), Decimal("0.00"), Decimal("0.01"), Decimal("0.50"), Decimal("9999999.99")],
+    pa.decimal128(38, 10): [
+        *map(Decimal, ["-1e27", "-1.5", "0", "0.01", "1", "9007199254740993", "9223372036854775808"])
+    ],
+}
+
+
+@pytest.mark.parametrize("constants", list(EDGES), ids=str)
+@pytest.mark.parametrize("values", list(EDGES), ids=str)
+def test_numbers_of_all_types_compare_exactly(values: pa.DataType, constants: pa.DataType) -> None:
+    rows = pa.array([*EDGES[values], None], values)
+    rules = pa.array([*EDGES[constants], None], constants)
+    for op in ORDERED:
+        check_both_ways(op, rows, rules)
+    check_both_ways(Op.IN, rows, pa.array([[constant, None] for constant in EDGES[constants]], pa.list_(constants)))
+
+
+@pytest.mark.parametrize("op", [*ORDERED, Op.PREFIX])
+def test_texts_with_common_beginnings_compare_by_their_bytes(op: Op) -> None:
+    check_both_ways(op, pa.array(LONG), pa.array(LONG[::2]))
+    check_both_ways(op, pa.array(LONG).dictionary_encode(), pa.array(LONG[1::2]))
+
+
+def test_addresses_lie_in_networks() -> None:
+    good = ["10.2.0.1", "10.2.3.4", "10.3.0.0", "0.0.0.0", "255.255.255.255", "fe80::1", "::", "::ffff:10.2.0.1"]
+    bad = [
+        "10.02.0.1",
+        "1.2.3",
+        "1.2.3.256",
+        "",
+        "x",
+        "10.2.0.1 ",
+        "1.2.3.4.5",
+        "1..2.3",
+        "+1.2.3.4",
+        "1.2.3.4/8",
+        "1.2.3.-",
+    ]
+    networks = [
+        "10.2.0.0/16",
+        "10.2.3.4",
+        "10.2.0.1/8",
+        "0.0.0.0/0",
+        "::/0",
+        "fe80::/10",
+        " 10.2.0.0/15",
+        "10.0.0.0/255.0.0.0",
+    ]
+    check_both_ways(
+        Op.NETWORK, pa.array([*good, None, *bad]), pa.array([*networks, None, "10.2.3.4/32", "10.0.0.0/08"])
+    )
+
+
+def check_both_ways(op: Op, rows: pa.Array, rules: pa.Array) -> None:
+    """A factor as the one that gives candidates, and as the one that tests those of another."""
+    factors = [Factor("value", op, "limit"), Factor("one", Op.EQUAL, "one")]
+    table = pa.table({"value": rows, "one": np.ones(len(rows))})
+    constants = pa.table({"limit": rules, "one": np.ones(len(rules))})
+    wanted = all_pairs(factors[:1], constants, table)
+    assert matched(PredicateIndex(factors[:1], constants), table) == wanted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rule_block.RuleBlock, "_measure", lambda *_: None)
+        index = PredicateIndex(factors, constants, {"one": -1.0})
+        assert [*index.access] == factors[1:]
+        assert matched(index, table) == wanted
+
+
 @given(comparisons())
 def test_comparisons_hold_by_their_definition(template: Template) -> None:
     factors, rules, rows = template
@@ -292,11 +380,11 @@ def test_psoups_workload_of_factors_on_eight_attributes() -> None:
 @pytest.mark.parametrize("spread", ["even", "skewed", "far outliers", "few values"])
 def test_many_rules(spread: str) -> None:
     rng = np.random.default_rng(7)
-    values = rng.random(2_000)
+    values = rng.random(500)
     if spread == "skewed":
         values = np.exp(40 * values)
     elif spread == "far outliers":
-        values[::100] = rng.choice([-1e300, 1e300, math.inf, -math.inf], 20)
+        values[::100] = rng.choice([-1e300, 1e300, math.inf, -math.inf], 5)
     elif spread == "few values":
         values = np.round(10 * values)
     low, width = rng.choice(values, 3_000), rng.choice([0.0, 1e-3, 1.0, 1e12], 3_000)
@@ -354,18 +442,14 @@ def test_many_expressions_are_found_across_sets() -> None:
     ]
 
 
-def test_a_set_that_runs_out_of_memory_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RE2 then finds nothing, and says so nowhere."""
-    monkeypatch.setattr("anabranch.rules.text_patterns.SET_BYTES", 400_000)
-    patterns = [f"{c}.{{40}}{c}" for c in "abcdefgh"]
+@pytest.mark.parametrize("set_bytes", [100_000, 170_000])
+def test_a_set_with_little_memory_still_answers(set_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the lesser one, RE2 refuses to compile the set."""
+    monkeypatch.setattr("anabranch.rules.text_patterns.SET_BYTES", set_bytes)
+    patterns = [f"{letter}.{{40}}{letter}" for letter in "abcdefgh"]
     index = PredicateIndex([Factor("line", Op.REGEX, "pattern")], pa.table({"pattern": patterns}))
-    lines = ["a" + "abcdefgh" * 5 + "a", "nothing"]
-    assert matched(index, pa.table({"line": lines})) == [
-        (row, rule)
-        for row, line in enumerate(lines)
-        for rule, pattern in enumerate(patterns)
-        if re.search(pattern, line)
-    ]
+    rows = pa.table({"line": ["a" + "abcdefgh" * 5 + "a", "nothing"]})
+    assert matched(index, rows) == [(0, 0)]
 
 
 def error_of(factors: list[Factor], rules: dict[str, Any], rows: dict[str, Any]) -> str:

@@ -172,7 +172,10 @@ class RegexSets(_Together):
             except re2.error as error:
                 raise _refused(pattern, str(error)) from None
         made.Add("")
-        made.Compile()
+        try:
+            made.Compile()
+        except re2.error:  # too large for its memory
+            return None
         return made
 
     def pairs(self, texts: pa.Array) -> tuple[Rows, Rows]:
@@ -192,8 +195,8 @@ class RegexSets(_Together):
         for number, one in enumerate(self._sets):
             first = number * PATTERNS_PER_SET
             last = min(PATTERNS_PER_SET, self._count - first)
-            matched = one.Match(text) or []
-            if last in matched:  # the empty expression, which RE2 finds unless it has run out of memory
+            matched = [] if one is None else one.Match(text) or []
+            if last in matched:  # the empty expression, which RE2 finds unless it runs out of memory
                 found += [first + pattern for pattern in matched if pattern != last]
             else:
                 found += self._one_by_one(text, first, first + last)

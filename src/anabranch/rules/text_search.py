@@ -33,8 +33,8 @@ class Level:
         Pairs of a group and a word's number, as one number, ascending; None if there is one group.
     groups
         Per entry its group.
-    begins, ends
-        Per entry the texts that have it, as numbers.
+    ends
+        Per entry the number of texts up to the last one that has it.
     opens
         Per group its first text.
     """
@@ -42,14 +42,13 @@ class Level:
     words: BucketSearch
     entries: BucketSearch | None
     groups: Small
-    begins: Small
     ends: Small
     opens: Small
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        arrays = (self.groups, self.begins, self.ends, self.opens)
+        arrays = (self.groups, self.ends, self.opens)
         searches = self.words.nbytes + (0 if self.entries is None else self.entries.nbytes)
         return searches + sum(array.nbytes for array in arrays)
 
@@ -72,7 +71,7 @@ class TextSearch:
 
     @classmethod
     def of(cls, texts: Texts) -> TextSearch:
-        """Levels for distinct texts in ascending order."""
+        """Levels for texts in ascending order."""
         levels: list[Level] = []
         rows, group = np.arange(len(texts)), np.zeros(len(texts), np.int64)
         opens = np.zeros(1, np.int64)
@@ -86,7 +85,7 @@ class TextSearch:
             entries = None
             if len(opens) > 1:
                 entries = BucketSearch.of(group[starts] * (len(distinct) + 1) + number + 1)
-            small = (array.astype(np.int32) for array in (group[starts], begins, ends, opens))
+            small = (array.astype(np.int32) for array in (group[starts], ends, opens))
             levels.append(Level(BucketSearch.of(distinct), entries, *small))
             on = goes_on(words)
             rows, group = rows[on], entry[on]
@@ -107,9 +106,8 @@ class TextSearch:
             words = texts.words(number, rows)
             entry, there = level.found(group, words)
             within = (entry >= 0) & (level.groups[entry] == group)
-            # All texts of an entry come before a word that is greater; of its own entry, the one that ends with it.
             on = there & goes_on(words)
-            at = np.where(within, np.where(there, level.begins[entry] + 1, level.ends[entry]), level.opens[group])
+            at = np.where(within, level.ends[entry], level.opens[group])
             if rows is None:
                 right[:], equal[:] = at, there & ~on
             else:
