@@ -44,9 +44,9 @@ TYPES = {
 SEQUENCE = "_sequence"
 SHORT_LOG = 2
 
-_duckdb = duckdb.connect(config={"threads": 1})
-_duckdb.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN a = 'NaN'::DOUBLE THEN b ELSE a END")
-_duckdb.execute("CREATE MACRO isnan(a) AS coalesce(a = 'NaN'::DOUBLE, false)")  # of NULL it is false, for Spark
+connection = duckdb.connect(config={"threads": 1})
+connection.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN a = 'NaN'::DOUBLE THEN b ELSE a END")
+connection.execute("CREATE MACRO isnan(a) AS coalesce(a = 'NaN'::DOUBLE, false)")  # of NULL it is false, for Spark
 
 
 @cache
@@ -55,8 +55,8 @@ def translated(sql: str) -> str:
 
 
 def run(sql: str, flow: pa.Table) -> pa.Table:
-    _duckdb.register("flow", flow)
-    return _duckdb.sql(sql).to_arrow_table()
+    connection.register("flow", flow)
+    return connection.sql(sql).to_arrow_table()
 
 
 def joins(operator: Operator) -> Iterator[MultiJoin]:
@@ -86,8 +86,16 @@ class Cells:
     folder: Path | None = None
     longest_log: int = LONGEST_LOG
     switches: random.Random | None = None
-    states: dict[tuple[int, int], CellState] = field(default_factory=dict)
-    logs: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
+    states: dict[tuple[str, int, tuple[str, ...]], CellState] = field(default_factory=dict)
+    logs: dict[tuple[str, int], list[Segment]] = field(default_factory=dict)
+
+    def node(self, stage: Stage) -> str:
+        """Whose state it is."""
+        return str(stage.number)
+
+    def names(self, stage: Stage) -> tuple[str, ...]:
+        """Its columns, in the order that all who share it have."""
+        return ()
 
     def restart(self) -> None:
         """All memory is lost; only logs stay."""
@@ -97,8 +105,8 @@ class Cells:
     def advance(
         self, stage: Stage, cell: int, columns: Sequence[Sequence[str]], table: pa.Table, tick: Tick
     ) -> pa.Table:
-        key = (stage.number, cell)
-        state = self.states.setdefault(key, CellState(stage.make, columns, table.schema))
+        key, names = (self.node(stage), cell), self.names(stage)
+        state = self.states.setdefault((*key, names), CellState(stage.make, columns, table.schema, names))
         log = self.logs.get(key, [])
         if self.folder is not None:
             state.catch_up(log, self.folder, tick)
@@ -106,7 +114,7 @@ class Cells:
             switch(state.operator, self.switches)
         out = pa.concat_tables(list(state.advance(table, tick)))
         if self.folder is not None:
-            path = f"{stage.number}-{cell}-{uuid.uuid4().hex}"
+            path = f"{self.node(stage)}-{cell}-{uuid.uuid4().hex}"
             full = table.num_rows > 0 and len(log) >= self.longest_log  # repeated it is as long as the longest
             self.logs[key] = next_segment(state, log * LONGEST_LOG if full else log, table, tick, path, self.folder)
             state.logged(self.logs[key])
@@ -124,6 +132,7 @@ class LocalFlows:
     relations: Mapping[str, pa.Table]  # versions of rows
     sequenced: Mapping[str, bool]
     cells: Cells
+    begins: bool
 
     def stream(self, scan: Scan) -> pa.Table:
         table = self.due[scan.name]
@@ -147,10 +156,11 @@ class LocalFlows:
 
     def relation(self, scan: Scan) -> pa.Table:
         table = self.relations[scan.name]
+        since = EVER if self.begins else self.tick.start
         parts = []
         for bound, weight in ((VALID_FROM, 1), (VALID_TO, -1)):
             times = table[bound].to_numpy()
-            rows = table.filter(pa.array((times >= self.tick.start) & (times < self.tick.until)))
+            rows = table.filter(pa.array((times >= since) & (times < self.tick.until)))
             ends, weights = (pa.array(np.full(len(rows), value)) for value in (FOREVER, weight))
             bounds = {START: rows[bound], END: ends, WEIGHT: weights}
             parts.append(pa.table({name: rows[source] for source, name in scan.renamed} | bounds))
@@ -205,7 +215,7 @@ class LocalFlows:
     ) -> pa.Table:
         if factors:
             return IndexLookUp.over(table, pairs, factors).found(flow)
-        _duckdb.register("other", table)
+        connection.register("other", table)
         agree = " AND ".join(translated(f"{quoted(left)} = {quoted(right)}") for left, right in pairs) or "true"
         if VALID_FROM not in table.column_names:
             return run(f"SELECT * FROM flow JOIN other ON {agree}", flow)
@@ -304,7 +314,7 @@ class LocalEngine:
     ) -> None:
         self._query = query
         self._streams = {stream.name: stream for stream in case.streams}
-        self._relations = {relation.name: _relation(relation) for relation in case.relations}
+        self._relations = {relation.name: relation_of(relation) for relation in case.relations}
         self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches)
         self._restart_every = restart_every
         self._batches = case.cuts.batches
@@ -343,25 +353,26 @@ class LocalEngine:
         if until is None or until <= self._position:
             return Counter()
         due = {
-            name: _table(self._streams[name], [r for r in rows if self._position <= r[1] < until])
+            name: table_of(self._streams[name], [r for r in rows if self._position <= r[1] < until])
             for name, rows in self._arrived.items()
         }
         seen = {name: [row[1] for row in rows if row[1] < until] for name, rows in self._arrived.items()}
         origins = {name: min(times) for name, times in seen.items() if times}
         sequenced = {name: stream.sequenced for name, stream in self._streams.items()}
-        history = {name: _table(self._streams[name], rows) for name, rows in self._arrived.items()}
-        flows = LocalFlows(Tick(self._position, until), origins, due, history, self._relations, sequenced, self._cells)
+        history = {name: table_of(self._streams[name], rows) for name, rows in self._arrived.items()}
+        tick, begins = Tick(self._position, until), self._position == EVER
+        flows = LocalFlows(tick, origins, due, history, self._relations, sequenced, self._cells, begins)
         told = read(self._query, flows).select([*self._query.plan.columns, TIME, WEIGHT])
         self._position = until
         return Counter(normalised(row.values()) for row in told.to_pylist())
 
 
-def _table(stream: Stream, rows: Sequence[Row]) -> pa.Table:
+def table_of(stream: Stream, rows: Sequence[Row]) -> pa.Table:
     names = [(SEQUENCE, pa.int64()), (TIME, pa.int64()), *((name, TYPES[its]) for name, its in stream.columns)]
     return pa.table({name: pa.array([row[i] for row in rows], its) for i, (name, its) in enumerate(names)})
 
 
-def _relation(relation: Relation) -> pa.Table:
+def relation_of(relation: Relation) -> pa.Table:
     found = relation.versions
     columns = {
         name: pa.array([row[i] for row, _, _ in found], TYPES[its]) for i, (name, its) in enumerate(relation.columns)

@@ -231,6 +231,7 @@ class NetworkTick:
             replace(self._tick, origin=first(member.state.origins, stage.streams)),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,
+            step.names,
             tuple(self._answers(node)),
             tuple(output.items()) if output else None,
         )

@@ -8,7 +8,7 @@ before it can be deleted. A worker that holds the state of an earlier tick reads
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,12 +49,22 @@ class CellState:
         Per input the columns that the operator wants.
     schema
         Of the table in which all inputs travel.
+    names
+        Columns that other queries, which share the operator, call otherwise: in files they are called after their
+        places here.
     """
 
-    def __init__(self, make: Callable[[], Operator], columns: Sequence[Sequence[str]], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Operator],
+        columns: Sequence[Sequence[str]],
+        schema: pa.Schema,
+        names: Sequence[str] = (),
+    ) -> None:
         self._make = make
         self._columns = columns
         self._schema = schema
+        self._in_files = {name: f"%{place}" for place, name in enumerate(names)}
         self._begin()
 
     def _begin(self) -> None:
@@ -89,7 +99,8 @@ class CellState:
         return len(missed)
 
     def _apply(self, segment: Segment, folder: Path) -> None:
-        tables = read_tables(folder / segment.path)
+        names = {there: here for here, there in self._in_files.items()}
+        tables = [_renamed(table, names) for table in read_tables(folder / segment.path)]
         stamp = json.loads(tables[0].schema.metadata[_TICK])
         if segment.kind == "snapshot":
             self.operator = self._make()
@@ -103,6 +114,10 @@ class CellState:
             self.operator.absorb(self.split(self._schema.empty_table()), Tick(self._until, tick.start, tick.origin))
         self.operator.absorb(self.split(table), tick)
         self._until = tick.until
+
+    def in_files(self, tables: Sequence[pa.Table]) -> list[pa.Table]:
+        """Tables under the names that all queries which share the operator understand."""
+        return [_renamed(table, self._in_files) for table in tables]
 
     def split(self, table: pa.Table) -> list[pa.Table]:
         """The operator's inputs, which travel in one table and are told apart by a number."""
@@ -124,9 +139,15 @@ def next_segment(
     stamp = {_TICK: json.dumps({"start": tick.start, "until": tick.until, "origin": tick.origin})}
     if logged > most or len(log) >= LONGEST_LOG:
         head = pa.table({"tick": pa.array([0])}).replace_schema_metadata(stamp)
-        return [Segment(path, "snapshot", write_tables(folder / path, [head, *state.operator.snapshot()]))]
-    size = write_tables(folder / path, [table.replace_schema_metadata(stamp)])
+        tables = [head, *state.in_files(state.operator.snapshot())]
+        return [Segment(path, "snapshot", write_tables(folder / path, tables))]
+    size = write_tables(folder / path, state.in_files([table.replace_schema_metadata(stamp)]))
     return [*log, Segment(path, "inputs", size)]
+
+
+def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    renamed = table.rename_columns([names.get(name, name) for name in table.column_names])
+    return renamed.replace_schema_metadata(table.schema.metadata)
 
 
 def write_tables(path: Path, tables: Sequence[pa.Table]) -> int:

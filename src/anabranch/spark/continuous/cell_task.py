@@ -107,6 +107,8 @@ class NodeTask:
         The state of every cell so far.
     only
         The cell in which all of its rows meet, if they do: it does not run in others.
+    names
+        Its columns, in an order in which all queries that share it have them.
     answers
         The queries that are answered by its output as it is.
     output
@@ -122,6 +124,7 @@ class NodeTask:
     tick: Tick
     logs: Mapping[int, tuple[Segment, ...]]
     only: int | None = None
+    names: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
     output: tuple[tuple[str, str], ...] | None = None
 
@@ -199,10 +202,10 @@ class CellTask:
     def _advance(self, cell: int, node: NodeTask, arrived: Arrived) -> Iterator[pa.Table]:
         """What the operator says, the last part of it when all is logged."""
         began = time.perf_counter()
-        key, log, folder = (self.owner, node.node, cell), node.logs.get(cell, ()), Path(self.folder)
+        key, log, folder = (self.owner, node.node, cell, node.names), node.logs.get(cell, ()), Path(self.folder)
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
-        state = _held.take(key) or CellState(node.stage.make, node.columns, node.schema)
+        state = _held.take(key) or CellState(node.stage.make, node.columns, node.schema, node.names)
         read = state.catch_up(log, folder, tick)
         parts = (part.select(node.stage.output.names).cast(node.stage.output) for part in state.advance(rows, tick))
         writers = [answer.begin() for answer in node.answers]

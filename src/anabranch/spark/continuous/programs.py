@@ -40,7 +40,7 @@ from anabranch.spark.native.catalyst import inspect
 from anabranch.spark.schemas import arrow_schema, empty_frame
 
 InputKind: TypeAlias = Literal["came", "left", "table", "versions", "changes"]
-_NUMBERED = re.compile(r"\b[A-Za-z]\w*_\d+\b")
+_NUMBERED = r"\b[A-Za-z]\w*_\d+\b"
 """Names of columns that an operator uses inside: the binder gives each a number."""
 
 
@@ -98,6 +98,8 @@ class CellStep:
         Per input the columns that the operator wants.
     schema
         Of the table in which all inputs are logged.
+    names
+        Its columns, in an order in which all operators of its signature have them.
     """
 
     view: str
@@ -107,6 +109,7 @@ class CellStep:
     inputs: tuple[tuple[Wanted, ...], ...]
     columns: tuple[tuple[str, ...], ...]
     schema: pa.Schema
+    names: tuple[str, ...]
     instants: str = ""
 
 
@@ -373,7 +376,7 @@ class Compiler:
 
     def stage(self, stage: Stage, flows: Sequence[Sql]) -> Sql:
         """What the operator makes of the flows, in every cell."""
-        signature = self._signature(stage, flows)
+        signature, names = self._signature(stage, flows)
         inputs, columns, fields = [], [], {INPUT: pa.int32()}
         for flow, feed in zip(flows, stage.feeds, strict=True):
             schema = self.schema(flow)
@@ -390,12 +393,15 @@ class Compiler:
         self._identities[view] = signature
         self._depths[view] = 1 + max(self._depth(flow.text) for flow in flows)
         made = (stage, signature, self._depths[view], tuple(inputs), tuple(columns), pa.schema(list(fields.items())))
-        self._steps.append(CellStep(view, *made, instants))
+        self._steps.append(CellStep(view, *made, names, instants))
         self._bind_empty(view, stage.output)
         return replace(_whole(view, stage.output.names), stage=stage.number)
 
-    def _signature(self, stage: Stage, flows: Sequence[Sql]) -> str:
-        """Equal for stages that do the same with the same rows, whatever their columns are called."""
+    def _signature(self, stage: Stage, flows: Sequence[Sql]) -> tuple[str, tuple[str, ...]]:
+        """Equal for stages that do the same with the same rows, whatever their columns are called; and those names.
+
+        Stages of one signature have as many names, and each stands for what that of the other in its place stands for.
+        """
         known: dict[str, str] = {}
         read = []
         for number, flow in enumerate(flows):
@@ -413,14 +419,20 @@ class Compiler:
             read.append([(source, where) for source, where, _ in branches])
         for place, name in enumerate(stage.output.names):
             known.setdefault(name, f"#{place}")
-        produced = [(known[name], str(kind)) for name, kind in zip(stage.output.names, stage.output.types, strict=True)]
-        about = repr((spelled(stage.make), stage.feeds, stage.streams, stage.instants, stage.slides))
-        longest_first = sorted(known, key=len, reverse=True)
-        words = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest_first))
-        named = words.sub(lambda found: known[found[0]], about)
-        inner: dict[str, str] = {}
-        named = _NUMBERED.sub(lambda found: inner.setdefault(found[0], f"%{len(inner)}"), named)
-        return _hash(repr((self._salt, read, named, produced)))
+        columns = [sorted(flow.columns, key=known.__getitem__) for flow in flows]
+        about = repr((spelled(stage.make), stage.feeds, stage.streams, stage.instants, stage.slides, columns))
+        longest_first = "|".join(re.escape(name) for name in sorted(known, key=len, reverse=True))
+        places: dict[str, str] = {}
+
+        def in_place(found: re.Match[str]) -> str:
+            return places.setdefault(found[0], f"{known.get(found[0], '')}%{len(places)}")
+
+        named = re.sub(rf"(?<!\w)(?:{longest_first})(?!\w)|{_NUMBERED}", in_place, about)
+        produced = [
+            (places.get(name, known[name]), str(kind))
+            for name, kind in zip(stage.output.names, stage.output.types, strict=True)
+        ]
+        return _hash(repr((self._salt, read, named, produced))), tuple(places)
 
     def _identity(self, text: str) -> str:
         """A text in which views are called after what they stand for, so that it is the same in other queries."""

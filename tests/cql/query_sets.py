@@ -1,0 +1,135 @@
+"""Random sets of queries over shared streams, with random lives; a module of its own, for other processes."""
+
+from __future__ import annotations
+
+import random
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from anabranch.cql.dialect import parse_query
+from anabranch.operators.segments import LONGEST_LOG
+from cql.generate import random_queries
+from cql.local import SHORT_LOG
+from cql.local_network import Chaos, LocalNetwork, Sharing
+from cql.oracle import Oracle
+from cql.streams import Case, Row
+
+LARGEST = 30
+SHARINGS: tuple[Sharing, ...] = ("on", "off", "random")
+MEMORY = Path("/dev/shm")
+"""Where there is a disk in memory: logs are synced, and there are many."""
+_COMPARED = re.compile(r"([<>=] )(\d)\b")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a user does before a tick."""
+
+    kind: Literal["register", "drop", "pause", "resume", "restart"]
+    query: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries over the streams of a case; before its tick i, `events[i]` happen."""
+
+    case: Case
+    events: tuple[tuple[Event, ...], ...]
+
+
+def query_set(seed: int, most: int = LARGEST) -> QuerySet:
+    """Two queries or more, rather few than many: some equal to others, some almost."""
+    rng = random.Random(seed)
+    count = 2 + int((most - 1) * rng.random() ** 3)
+    cases = random_queries(seed, count)
+    texts: list[str] = []
+    for case in cases:
+        earlier = rng.choice(texts) if texts and rng.random() < 0.5 else None
+        other = earlier and _COMPARED.sub(lambda found: found[1] + str(rng.randrange(4)), earlier, count=1)
+        texts.append(case.query if earlier is None else rng.choice((earlier, other or earlier)))
+    ticks = max(map(len, cases[0].cuts.batches.values()))
+    return QuerySet(cases[0], tuple(_events(texts, ticks, rng)))
+
+
+def _events(texts: Sequence[str], ticks: int, rng: random.Random) -> Iterator[tuple[Event, ...]]:
+    waiting = {f"q{number}": text for number, text in enumerate(texts)}
+    paused: set[str] = set()
+    running: set[str] = set()
+    for tick in range(ticks):
+        events = []
+        for name, text in list(waiting.items()):
+            if rng.random() < (0.6 if tick == 0 else 0.4) or tick == ticks - 1:
+                events.append(Event("register", name, text))
+                running.add(name)
+                del waiting[name]
+        for name in sorted(paused):
+            if rng.random() < 0.5:
+                events.append(Event("resume", name))
+                paused.discard(name)
+        for name in sorted(running - paused):
+            if rng.random() < 0.1:
+                events.append(Event("pause", name))
+                paused.add(name)
+            elif rng.random() < 0.08:
+                events.append(Event("drop", name))
+                running.discard(name)
+        if rng.random() < 0.2:
+            events.append(Event("restart"))
+        yield tuple(events)
+
+
+def disagreement_of_set(number: int) -> tuple[str | None, int]:
+    """What a set of queries says otherwise than the definition, and how often operators were shared."""
+    made, chaos = query_set(number), Chaos(random.Random(number), SHARINGS[number % len(SHARINGS)])
+    with _folder() as folder:
+        log = SHORT_LOG if number % 2 else LONGEST_LOG
+        network = LocalNetwork(made.case, folder, chaos, few_codes=number % 7 == 0, longest_log=log)
+        _live(made, network)
+    for name, query in network.queries.items():
+        want = said_since(query.case, query.since, query.position)
+        if query.answer != want:
+            missing, extra = want - query.answer, query.answer - want
+            return f"seed {number}: {name} {query}\n{made}\nmissing {missing}\nextra {extra}", network.shared
+    return None, network.shared
+
+
+def _live(made: QuerySet, network: LocalNetwork) -> None:
+    left = {stream.name: list(stream.arrived) for stream in made.case.streams}
+    for tick, events in enumerate(made.events):
+        for event in events:
+            if event.kind == "register":
+                network.register(event.query, event.text)
+            elif event.kind == "restart":
+                network.restart()
+            else:
+                getattr(network, event.kind)(event.query)
+        rows: dict[str, list[Row]] = {}
+        for name, batches in made.case.cuts.batches.items():
+            rows[name], left[name] = left[name][: batches[tick]], left[name][batches[tick] :]
+        network.arrive(rows)
+    network.end()
+
+
+def said_since(case: Case, since: int, until: int) -> Counter[Row]:
+    """What the definition says of a query that sees rows from one time on, and has answered up to another."""
+    streams = [replace(each, rows=tuple(row for row in each.rows if row[1] >= since)) for each in case.streams]
+    oracle, ast = Oracle(streams, case.relations), parse_query(case.query)
+    if oracle.is_stream(ast):
+        said = Counter({(*row, 1): n for row, n in oracle.answer(ast).items()})
+    else:
+        said = oracle.changes(ast)
+    return Counter({row: n for row, n in said.items() if row[-2] < until})
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    beside = str(MEMORY) if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="anabranch-set-", dir=beside) as folder:
+        yield Path(folder)
