@@ -53,7 +53,7 @@ class Indexes:
         version = [self._relations.version(name, manifest) for name in step.relations]
         known = self._made.get(step.view)
         if known is None or known[0] != version:
-            table = self._views.select(step.table).toArrow()
+            table = self._views.select(step.table.text).toArrow()
             made = IndexLookUp.over(table, step.pairs, step.factors)
             self.forget([step.view])
             known = version, self._views.session.sparkContext.broadcast(made)

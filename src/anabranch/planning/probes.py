@@ -1,7 +1,7 @@
 """Which conditions of a join an index can answer: comparisons of a column that varies with one of a table.
 
->>> over = Scalar("`v_1` > `limit_2`", ("v_1", "limit_2"))
->>> factors, rest = factors_of([over, Scalar("`v_1` + 1 > 3", ("v_1",))], {"v_1"}, {"limit_2"})
+>>> over = Scalar.parsed("`v_1` > `limit_2`")
+>>> factors, rest = factors_of([over, Scalar.parsed("`v_1` + 1 > 3")], {"v_1"}, {"limit_2"})
 >>> [str(each) for each in factors], len(rest)
 (['v_1 > :limit_2'], 1)
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 
 from anabranch.logical_plan import Scalar
@@ -43,7 +42,7 @@ def factors_of(
 def _factor(condition: Scalar, flow: Collection[str], table: Collection[str]) -> Factor | None:
     if len(condition.columns) != 2 or not (set(condition.columns) & set(table)):
         return None
-    tree = sqlglot.parse_one(condition.sql, dialect="spark").unnest()
+    tree = condition.tree.unnest()
     op = _OPS.get(type(tree))
     if op is None or not (isinstance(tree.this, exp.Column) and isinstance(tree.expression, exp.Column)):
         return None
