@@ -27,9 +27,9 @@ from anabranch.model.names import quoted
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT, Operator
 from anabranch.operators.exact_sums import BITS, MASK
 from anabranch.operators.segments import INPUT
+from anabranch.planning.probes import Probe, comparable
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Items, Stage
-from anabranch.rules.factors import Factor
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Select, Sql, in_any_order, listed
@@ -135,7 +135,7 @@ class LookUpStep:
         The rows, behind so many exchanges.
     table
         A text that selects the table, from these `relations`.
-    pairs, factors
+    pairs, probes
         What has to hold.
     schema
         Of the combinations.
@@ -146,7 +146,7 @@ class LookUpStep:
     table: str
     relations: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
-    factors: tuple[Factor, ...]
+    probes: tuple[Probe, ...]
     schema: pa.Schema
     depth: int
 
@@ -348,23 +348,26 @@ class Compiler:
         self._identities[source.view] = name
         return _whole(source.view, [column for column in flow.columns if column not in (OLDEST, NEWEST)])
 
-    def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()) -> Sql:
+    def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], probes: Sequence[Probe] = ()) -> Sql:
         """Rows of the flow combined with those of the table that agree: by a join of Spark's own, or an index."""
-        if factors:
-            return self._indexed(flow, table, pairs, factors)
+        if probes or (VALID_FROM in table.columns and pairs and self._has_order(table, [right for _, right in pairs])):
+            return self._indexed(flow, table, pairs, probes)
         agree = [f"l.{quoted(left)} = r.{quoted(right)}" for left, right in pairs]
         if VALID_FROM in table.columns:
             agree += [f"l.{START} >= r.{VALID_FROM}", f"l.{START} < r.{VALID_TO}"]
         both = f"(SELECT * FROM ({flow.text}) AS l JOIN ({table.text}) AS r ON {' AND '.join(agree) or 'true'})"
         return _whole(both, (*flow.columns, *(name for name in table.columns if name not in VALID)))
 
-    def _indexed(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor]) -> Sql:
+    def _has_order(self, table: Sql, names: Sequence[str]) -> bool:
+        return all(comparable(self.schema(table).field(name).type) for name in names)
+
+    def _indexed(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], probes: Sequence[Probe]) -> Sql:
         view, there, here = self._view("look_up"), self.schema(flow), self.schema(table)
         schema = pa.schema([*there, *(field for field in here if field.name not in VALID)])
         read = tuple(sorted(each.name for each in self._inputs.values() if each.view in table.text))
-        self._identities[view] = self._identity(repr((flow.text, table.text, pairs, factors)))
+        self._identities[view] = self._identity(repr((flow.text, table.text, pairs, probes)))
         self._depths[view] = self._depth(flow.text)
-        about = (tuple(pairs), tuple(factors), schema, self._depths[view])
+        about = (tuple(pairs), tuple(probes), schema, self._depths[view])
         self._steps.append(LookUpStep(view, flow.text, table.text, read, *about))
         self._bind_empty(view, schema)
         return _whole(view, schema.names)
