@@ -185,7 +185,7 @@ class LocalFlows:
         return run(f"SELECT * FROM flow WHERE {wanted}", flow)
 
     def project(self, flow: pa.Table, items: Items) -> pa.Table:
-        if all(each == Scalar.reading(name) for _, each in items for name in each.columns[:1] or [""]):
+        if all(each.column is not None for _, each in items):
             return pa.table({name: flow[each.columns[0]] for name, each in items})
         listed = ", ".join(f"{translated(each.sql)} AS {translated(quoted(name))}" for name, each in items)
         return run(f"SELECT {listed} FROM flow", flow)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from anabranch.cql.templates import VALUE
-from anabranch.logical_plan import Filter, Join, Plan, Scalar, Scan, walk
+from anabranch.expressions import Scalar
+from anabranch.logical_plan import Filter, Join, Plan, Scan, walk
 from anabranch.planning.probes import probes_of
 from anabranch.planning.rules import rewrite
 from anabranch.spark.continuous.programs import LookUpStep

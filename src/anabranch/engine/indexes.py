@@ -117,7 +117,7 @@ class Indexes:
     def _anew(self, step: LookUpStep) -> _Made:
         self.builds += 1
         self.forget([step.view])
-        made = IndexLookUp.over(self._views.select(step.table).toArrow(), step.pairs, step.probes)
+        made = IndexLookUp.over(self._views.select(step.table.text).toArrow(), step.pairs, step.probes)
         return _Made([], made, self._views.session.sparkContext.broadcast(made))
 
     def _after(self, known: _Made, step: LookUpStep, manifest: Manifest) -> _Made | None:
@@ -141,11 +141,11 @@ class Indexes:
         (name,) = step.relations
         versions, beside = self._views.of_source("versions", name), self._views.name(f"change_{name}")
         changes = self._relations.since(self._inputs[name], manifest, known.positions[0])
-        if changes is None or versions not in step.table:
+        if changes is None or {view.name for view in step.table.views} != {versions}:
             return None
         self._views.bind(beside, changes)
         try:
-            rows = self._views.select(step.table.replace(versions, beside)).toArrow()
+            rows = self._views.select(step.table.over(lambda view: replace(view, name=beside)).text).toArrow()
         finally:
             self._views.drop([beside])
         came = pc.equal(rows[VALID_TO], FOREVER)

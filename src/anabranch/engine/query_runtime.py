@@ -26,9 +26,9 @@ from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
 from anabranch.logical_plan import OP, TS, scans
 from anabranch.model.names import quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
-from anabranch.spark.continuous.flows import listed
+from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
-from anabranch.spark.continuous.programs import Compiler, FilterStep, Input, LookUpStep, Program
+from anabranch.spark.continuous.programs import FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
@@ -205,7 +205,7 @@ class QueryRuntime:
             self._views.bind(each.view, rows if each.is_stream else self._known(each, manifest))
         for step in program.steps:
             assert isinstance(step, FilterStep | LookUpStep), "a query without state has no operators"
-            found = self._views.select(step.text, begins)
+            found = self._views.select(step.flow.text, begins)
             if isinstance(step, LookUpStep):
                 made = self._indexes.look_up(step, found, manifest)
             else:
@@ -296,4 +296,5 @@ def _answer_text(query: ContinuousQuery, program: Program) -> str:
     columns[TS] = f"timestamp_micros({TIME})"
     if not query.query.is_stream:
         columns[OP] = f"CASE WHEN {WEIGHT} > 0 THEN '+' ELSE '-' END"
-    return f"SELECT {listed(columns)} FROM ({program.answer.text})"
+    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns.items())
+    return f"SELECT {listed} FROM ({program.answer.text})"

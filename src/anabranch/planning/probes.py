@@ -8,8 +8,8 @@
 | `t Like x`, `t RLike x` | what the patterns of all rules have in common; the condition itself is tested, too |
 | `in_network(address, network)` | network |
 
->>> over = Scalar("`v_1` > `limit_2`", ("v_1", "limit_2"))
->>> probes, rest = probes_of([over, Scalar("`v_1` + 1 > 3", ("v_1",))], {"v_1"}, {"limit_2"})
+>>> over = Scalar.parsed("`v_1` > `limit_2`")
+>>> probes, rest = probes_of([over, Scalar.parsed("`v_1` + 1 > 3")], {"v_1"}, {"limit_2"})
 >>> [str(each) for each in probes], len(rest)
 (['v_1 > :limit_2'], 1)
 """
@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 
-from anabranch.logical_plan import Scalar
+from anabranch.expressions import Scalar
 from anabranch.model.prefixes import IN_NETWORK
 from anabranch.rules.factors import OF_TEXTS, Factor, Op
 
@@ -37,13 +36,13 @@ _OPS: dict[type[exp.Expr], Op] = {
     exp.LTE: Op.AT_MOST,
 }
 _MIRRORED = {Op.GREATER: Op.LESS, Op.AT_LEAST: Op.AT_MOST, Op.LESS: Op.GREATER, Op.AT_MOST: Op.AT_LEAST}
-_TEXT_OPS: dict[type[exp.Expr], tuple[Op, Made]] = {
-    exp.StartsWith: (Op.PREFIX, ""),
-    exp.Contains: (Op.CONTAINS, ""),
-    exp.Like: (Op.REGEX, "like"),
-    exp.RegexpLike: (Op.REGEX, "rlike"),
+_PATTERNS: dict[type[exp.Expr], Made] = {exp.Like: "like", exp.RegexpLike: "rlike"}
+_CALLS: dict[str, tuple[Op, Made]] = {
+    "startswith": (Op.PREFIX, ""),
+    "contains": (Op.CONTAINS, ""),
+    IN_NETWORK: (Op.NETWORK, ""),
+    **dict.fromkeys(("rlike", "regexp", "regexp_like"), (Op.REGEX, "rlike")),
 }
-_CALLS: dict[str, Op] = {"startswith": Op.PREFIX, "contains": Op.CONTAINS, IN_NETWORK: Op.NETWORK}
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def probes_of(
 def _probes(condition: Scalar, flow: Collection[str], table: Collection[str]) -> list[Probe]:
     if len(condition.columns) < 2 or not (set(condition.columns) & set(table)):
         return []
-    tree = sqlglot.parse_one(condition.sql, dialect="spark").unnest()
+    tree = condition.tree.unnest()
     if tree.args.get("negate"):
         return []
     match tree:
@@ -122,13 +121,13 @@ def _probes(condition: Scalar, flow: Collection[str], table: Collection[str]) ->
             return [] if None in found else [each for each in found if each is not None]
         case exp.In(expressions=[_, *_]):
             one = _probe(tree.this, Op.IN, tree.expressions, flow, table, "list")
-        case exp.ArrayContains():
-            one = _probe(tree.expression, Op.IN, [tree.this], flow, table)
-        case exp.Like() | exp.RegexpLike() | exp.StartsWith() | exp.Contains() if not _has_more(tree):
-            op, made = _TEXT_OPS[type(tree)]
-            one = _probe(tree.this, op, [tree.expression], flow, table, made)
+        case exp.Like() | exp.RegexpLike() if not _has_more(tree):
+            one = _probe(tree.this, Op.REGEX, [tree.expression], flow, table, _PATTERNS[type(tree)])
         case exp.Anonymous(expressions=[value, parameter]) if tree.name.lower() in _CALLS:
-            one = _probe(value, _CALLS[tree.name.lower()], [parameter], flow, table)
+            op, made = _CALLS[tree.name.lower()]
+            one = _probe(value, op, [parameter], flow, table, made)
+        case exp.Anonymous(expressions=[parameter, value]) if tree.name.lower() == "array_contains":
+            one = _probe(value, Op.IN, [parameter], flow, table)
         case exp.Binary() if type(tree) in _OPS:
             op = _OPS[type(tree)]
             one = _probe(tree.this, op, [tree.expression], flow, table) or _probe(
