@@ -24,9 +24,9 @@ from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.planning.index_look_up import IndexLookUp
+from anabranch.planning.probes import Probe
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
-from anabranch.rules.factors import Factor
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
 
@@ -212,10 +212,10 @@ class LocalFlows:
         return pa.table(columns)
 
     def look_up(
-        self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()
+        self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]], probes: Sequence[Probe] = ()
     ) -> pa.Table:
-        if factors:
-            return IndexLookUp.over(table, pairs, factors).found(flow)
+        if probes:
+            return IndexLookUp.over(table, pairs, probes).found(flow)
         connection.register("other", table)
         agree = " AND ".join(translated(f"{quoted(left)} = {quoted(right)}") for left, right in pairs) or "true"
         if VALID_FROM not in table.column_names:

@@ -574,9 +574,11 @@ class Engine:
     def _filters(self, query: Query) -> list[Filter]:
         return self._runtime.functions.filters(query.name)
 
-    def _summarized(self, query: Query) -> list[str]:
-        """The streams that are summed up for a query as their rows come."""
-        return sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
+    def _explained(self, query: ContinuousQuery) -> list[str]:
+        """How a query is run."""
+        summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
+        summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
+        return [*summed, *self._runtime.look_ups(query)]
 
     # -- ticks
 

@@ -1,6 +1,7 @@
 """Functions of the user's in queries: Spark evaluates them in select lists, adaptive filters in conditions.
 
-Conditions that call none are ordered in the same filters.
+Conditions that call none are ordered in the same filters. `in_network(address, network)` is there without being
+registered.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from anabranch.expressions import Scalar
 from anabranch.model.build import native, predicate
 from anabranch.model.names import quoted
 from anabranch.model.predicates import Predicate
+from anabranch.model.prefixes import IN_NETWORK, in_network
 from anabranch.spark.filters.filter import Filter
 
 
@@ -41,6 +43,8 @@ class Functions:
         self._spark = spark
         self._functions: dict[str, tuple[Callable[..., Any], str]] = {}
         self._filters: dict[tuple[str, tuple[Scalar, ...]], Filter] = {}
+        self._functions[IN_NETWORK] = (in_network, "boolean")
+        spark.udf.register(IN_NETWORK, F.udf(in_network, "boolean", useArrow=False))
 
     @property
     def names(self) -> list[str]:

@@ -118,9 +118,8 @@ class ContinuousQuery:
         return self._engine._filters(self.query)
 
     def explain(self) -> str:
-        """The plan, as text, and which streams are summed up as their rows come."""
-        streams = self._engine._summarized(self.query)
-        return render(self.query.plan) + (f"\nsummed up as rows come: {', '.join(streams)}" if streams else "")
+        """The plan, as text, and how it is run: what is summed up as rows come, and what indexes find."""
+        return "\n".join([render(self.query.plan), *self._engine._explained(self)])
 
     def _fail(self, error: BaseException) -> None:
         """Stop with an error, which the log and the engine's events report."""

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
+from anabranch.engine.explaining import look_up_in_words, pair_by_pair
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
 from anabranch.engine.layout import ANSWERS, STATE, filed
@@ -93,7 +94,7 @@ class QueryRuntime:
         self._summaries: dict[str, StructType] = {}
         self.functions = Functions(self._session)
         self.relations = Relations(self._session, folder)
-        self._indexes = Indexes(self._views, self.relations)
+        self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._setting = Setting(
             self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
         )
@@ -124,6 +125,13 @@ class QueryRuntime:
     def is_direct(self, query: ContinuousQuery) -> bool:
         """Whether a query has no state: rows are answered as they come."""
         return self.requirements(query.name).direct
+
+    def look_ups(self, query: ContinuousQuery) -> list[str]:
+        """How a query finds rows of tables by indexes, in words."""
+        steps = [step for step in self._programs[query.name].steps if isinstance(step, LookUpStep)]
+        plan = query.query.plan
+        told = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
+        return told or pair_by_pair(plan)
 
     def constants(self, name: str) -> set[str]:
         """The relations that must not change any more once a query has begun."""

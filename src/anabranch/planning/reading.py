@@ -44,7 +44,7 @@ from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
-from anabranch.planning.probes import comparable, factors_of
+from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import (
     calls,
@@ -62,7 +62,6 @@ from anabranch.planning.scalars import (
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
 from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
-from anabranch.rules.factors import Factor
 
 ORDER = "_order"
 SUMS = "_sums_"
@@ -239,26 +238,22 @@ class _Reader(Generic[Flow]):
             keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
             kept = ([*names, *ELEMENT], [*own, *valid])
             (flow, table), keys = self._comparable([flow, self._table(inputs[number], valid)], kept, keys)
-            factors, conditions = self._factors(conditions, names, own, flow, table)
-            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys], factors)
+            probes, conditions = self._probes(conditions, names, own, flow, table)
+            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys], probes)
             done, names = [*done, number], [*names, *own]
         found = self._backend.project(flow, same((*plan.columns, *ELEMENT)))
         return self._backend.filter(found, conditions) if conditions else found
 
-    def _factors(
+    def _probes(
         self, conditions: Sequence[Scalar], names: Sequence[str], own: Sequence[str], flow: Flow, table: Flow
-    ) -> tuple[list[Factor], list[Scalar]]:
-        """The conditions that an index answers as Spark does, and the others: both sides have to be of one type."""
+    ) -> tuple[list[Probe], list[Scalar]]:
+        """What an index answers as Spark does, and the conditions that are to be tested besides."""
         there, here = self._backend.schema(flow), self._backend.schema(table)
-        alike = {
-            condition
-            for condition in conditions
-            for factor in factors_of([condition], names, own)[0]
-            if there.field(factor.attribute).type == here.field(factor.parameter).type
-            and comparable(here.field(factor.parameter).type)
-        }
-        factors, _ = factors_of([each for each in conditions if each in alike], names, own)
-        return factors, [each for each in conditions if each not in alike]
+
+        def fits(probe: Probe) -> bool:
+            return probe.fits(there.field(probe.attribute).type, [here.field(name).type for name in probe.columns])
+
+        return probes_of(conditions, names, own, fits)
 
     def _table(self, plan: Plan, valid: tuple[str, ...]) -> Flow:
         match plan:

@@ -18,9 +18,9 @@ from anabranch.logical_plan import Query, Scan
 from anabranch.model.build import native
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.segments import INPUT
+from anabranch.planning.probes import Probe, comparable
 from anabranch.planning.reading import read
-from anabranch.planning.stages import VALID, Items, Stage
-from anabranch.rules.factors import Factor
+from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Instants, Known, Matched, Select, Sql, Summed, View, hashed, matched
@@ -183,22 +183,28 @@ class Compiler:
         self._views.ensure(source.view, lambda: self._views.select(made.text))
         return Sql.whole(source.source, [column for column in flow.columns if column not in (OLDEST, NEWEST)])
 
-    def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()) -> Sql:
+    def look_up(self, flow: Sql, table: Sql, pairs: Sequence[tuple[str, str]], probes: Sequence[Probe] = ()) -> Sql:
         """Rows of the flow combined with those of the table that agree: by a join of Spark's own, or an index."""
-        if factors:
-            return self._indexed(flow, table, tuple(pairs), tuple(factors))
+        if probes or (VALID_FROM in table.columns and pairs and self._has_order(table, [right for _, right in pairs])):
+            return self._indexed(flow, table, tuple(pairs), tuple(probes))
         both = Matched(flow, table, tuple(pairs))
         return Sql.whole(both, both.columns)
 
-    def _indexed(self, flow: Sql, table: Sql, pairs: tuple[tuple[str, str], ...], factors: tuple[Factor, ...]) -> Sql:
+    def _has_order(self, table: Sql, names: Sequence[str]) -> bool:
+        return all(comparable(self.schema(table).field(name).type) for name in names)
+
+    def _indexed(self, flow: Sql, table: Sql, pairs: tuple[tuple[str, str], ...], probes: tuple[Probe, ...]) -> Sql:
         there, here = self.schema(flow), self.schema(table)
         schema = pa.schema([*there, *(field for field in here if field.name not in VALID)])
         names = {view.name for view in table.views}
         read = tuple(sorted(each.name for each in self._inputs.values() if each.view in names))
         own, other = flow.known, table.known
-        compared = sorted((own.columns[f.attribute], str(f.op), other.columns[f.parameter]) for f in factors)
+        compared = sorted(
+            (own.columns[each.attribute], f"{each.op} {each.made}", [other.columns[name] for name in each.columns])
+            for each in probes
+        )
         view = self._made("look_up", matched(own, other, pairs, compared), flow.depth)
-        self._steps.append(LookUpStep(view.name, flow, table, read, pairs, factors, schema, view.depth))
+        self._steps.append(LookUpStep(view.name, flow, table, read, pairs, probes, schema, view.depth))
         self._bind_empty(view.name, schema)
         return Sql.whole(view, schema.names)
 

@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from anabranch.expressions import Scalar
+from anabranch.planning.probes import Probe
 from anabranch.planning.stages import Stage
-from anabranch.rules.factors import Factor
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.flows import Instants, Sql, View
 
@@ -129,7 +129,7 @@ class LookUpStep:
         The rows, behind so many exchanges.
     table
         The rows of the table, from these `relations`.
-    pairs, factors
+    pairs, probes
         What has to hold.
     schema
         Of the combinations.
@@ -140,7 +140,7 @@ class LookUpStep:
     table: Sql
     relations: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
-    factors: tuple[Factor, ...]
+    probes: tuple[Probe, ...]
     schema: pa.Schema
     depth: int
 
