@@ -45,6 +45,7 @@ SEQUENCE = "_sequence"
 SHORT_LOG = 2
 
 connection = duckdb.connect(config={"threads": 1})
+connection.execute("PRAGMA disable_optimizer")  # tables have a few rows
 connection.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN a = 'NaN'::DOUBLE THEN b ELSE a END")
 connection.execute("CREATE MACRO isnan(a) AS coalesce(a = 'NaN'::DOUBLE, false)")  # of NULL it is false, for Spark
 
