@@ -281,9 +281,9 @@ class _Author:
             operation = "Union All"
         return f" {operation} ".join(each.text() for each in operands), operands[0].columns
 
-    def select(self, depth: int, shape: Shape, kinds: tuple[Kind, ...], most_sources: int = 3) -> _Select:
+    def select(self, depth: int, shape: Shape, kinds: tuple[Kind, ...], most_sources: int = 6) -> _Select:
         sources = [self.source(depth, leading=True)]
-        more = self.pick(0, 0, 0, 1, 1, 1, 2)
+        more = self.pick(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4, 5)
         sources += [self.source(depth) for _ in range(min(more, most_sources - 1))]
         origin, conditions = self.joined(sources)
         conditions += [self.predicate(sources) for _ in range(self.pick(0, 0, 0, 0, 1, 1, 2))]
@@ -404,6 +404,8 @@ class _Author:
             return self.predicate([other, source])
         operator = self.pick("=", "=", "=", "=", "=", "<", "<>") if len(before) == 1 else "="
         text = f"{self.pick(*left)} {operator} {self.pick(*right)}"
+        if self.chance(4):
+            text += f" And {self.pick(*left)} {self.pick('<', '<=', '>', '>=', '<>')} {self.pick(*right)}"
         return f"{text} And {self.predicate([other, source])}" if self.chance(4) else text
 
     def keys(self, source: _Source) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Never
+from typing import Any, Never, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +31,8 @@ from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.ingest import RECORDS, Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
+from anabranch.engine.join_ledger import reordered
+from anabranch.engine.join_report import JoinReport
 from anabranch.engine.layout import STATE
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
@@ -55,6 +57,7 @@ from anabranch.events import Event, StreamFailed
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.planning.reading import JoinPlan
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -247,16 +250,29 @@ class Engine:
         bind(text, self.catalog, name)
         self._registry.views[name] = text
 
-    def query(self, text: str | exp.Query, name: str, *, history: bool = False, share: bool = True) -> ContinuousQuery:
+    def query(
+        self,
+        text: str | exp.Query,
+        name: str,
+        *,
+        history: bool = False,
+        share: bool = True,
+        join: JoinPlan = "auto",
+    ) -> ContinuousQuery:
         """Register a query.
 
         It sees all rows of streams that have not begun yet. Of a stream that runs already it sees rows from now on, or,
         with `history`, all that the stream has kept. Operators that are equal to those of other queries are one with
         them, unless `share` is False: that changes what it costs, never what it answers.
+
+        Joins probe windows in an order that follows the data (`join="auto"`), in the order in which the inputs are
+        written (`"fixed"`), or as a tree of joins of two that keeps what it finds on the way (`"xjoin"`).
         """
+        if join not in get_args(JoinPlan):
+            raise QueryError(f"unknown plan of joins {join!r}", hint=suggest(join, list(get_args(JoinPlan)), "plans"))
         self._fresh(name)
         bound = bind(text, self.catalog, name)
-        handle = ContinuousQuery(self, bound, text, share=share)
+        handle = ContinuousQuery(self, bound, text, share=share, join=join)
         summing = self._may_sum(bound)
         self._compile(handle, summing=summing)
         with self._loop.between_ticks(), self._ingest.standing_still():
@@ -364,7 +380,7 @@ class Engine:
         return progress(self._registry, self._manifest, self._runner.reports, self._rates)
 
     def events(self) -> Events:
-        """What happened to streams and queries lately: `StreamFailed` and `QueryFailed`."""
+        """What happened to streams and queries lately: `StreamFailed`, `QueryFailed` and `ProbesReordered`."""
         return Events(self._events)
 
     def rows_taken(self, stream: str) -> int:
@@ -578,7 +594,11 @@ class Engine:
         """How a query is run."""
         summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
-        return [*summed, *self._runtime.look_ups(query)]
+        return [*summed, *self._runtime.look_ups(query), *self._join_report(query).lines()]
+
+    def _join_report(self, query: ContinuousQuery) -> JoinReport:
+        nodes, joined = self._manifest.queries[query.name].nodes, self._runtime.joined(query.name)
+        return self._runtime.joins.report(query.join, {nodes[stage]: names for stage, names in joined.items()})
 
     # -- ticks
 
@@ -590,7 +610,9 @@ class Engine:
         seconds = time.perf_counter() - began
         self._manifest = manifest
         did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
-        self._published += sysstream.published(old, manifest, did, self._runtime.titles)
+        joined = {name: self._runtime.joined(name) for name in manifest.queries}
+        self._published += sysstream.published(old, manifest, did, self._runtime.titles, joined)
+        self._events += reordered(manifest, self._runner.last, joined)
         del self._published[:-MOST_PUBLISHED]
         for offer in offers:
             offer.done.set()
@@ -711,7 +733,7 @@ class Engine:
     def _restore(self, handle: ContinuousQuery, history: bool) -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         query, required = handle.query, self._runtime.requirements(handle.name)
-        print_ = self._registry.fingerprint(query)
+        print_ = self._registry.fingerprint(query) + (" xjoin" if handle.join == "xjoin" else "")
         known = self._manifest.queries.get(query.name)
         own = folded(query.name, list(self._manifest.queries))
         if own != query.name:

@@ -7,7 +7,7 @@ exchange are the second one, and so on. However many operators there are, a laye
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask
 from anabranch.logical_plan import Scalar
 from anabranch.operators.base import Tick
+from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask
 from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
@@ -52,6 +53,8 @@ class Setting:
         Applies an adaptive filter of a query.
     looked_up
         Combines rows with those of a table, through an index, as the relations are by now.
+    learned
+        What a join has learned so far, by input.
     """
 
     views: Views
@@ -61,6 +64,7 @@ class Setting:
     state_bytes: int | None
     filtered: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame]
     looked_up: Callable[[LookUpStep, DataFrame, Manifest], DataFrame]
+    learned: Callable[[str], Mapping[int, Seed]]
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,7 @@ class NetworkTick:
             step.names,
             tuple(self._answers(node)),
             tuple(output.items()) if output else None,
+            tuple(self._setting.learned(node).items()),
         )
 
     def _answers(self, node: str) -> list[AnswerTask]:

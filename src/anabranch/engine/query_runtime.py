@@ -15,6 +15,7 @@ from anabranch import storage
 from anabranch.engine.explaining import look_up_in_words, pair_by_pair
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
+from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
@@ -95,8 +96,10 @@ class QueryRuntime:
         self.functions = Functions(self._session)
         self.relations = Relations(self._session, folder)
         self._indexes = Indexes(self._views, self.relations, registry.relations)
+        self.joins = JoinLedger()
+        looked_up, learned = self._indexes.look_up, self.joins.seeds
         self._setting = Setting(
-            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
+            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, looked_up, learned
         )
         self.titles: dict[tuple[str, int], str] = {}
 
@@ -106,7 +109,7 @@ class QueryRuntime:
         If `summing`, its streams may be summed up for it as they come.
         """
         salt = "" if query.share else query.name
-        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt)
+        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt, query.join)
         self.forget(query.name)
         program = self._programs[query.name] = compiler.compile(query.query)
         for each in (each for each in program.inputs if each.name in program.summaries):
@@ -132,6 +135,11 @@ class QueryRuntime:
         plan = query.query.plan
         told = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
         return told or pair_by_pair(plan)
+
+    def joined(self, name: str) -> dict[int, tuple[str, ...]]:
+        """What the joins of a query call their inputs, by stage."""
+        steps = self._programs[name].operators if name in self._programs else ()
+        return {step.stage.number: distinct_names(step.stage.inputs) for step in steps if step.stage.inputs}
 
     def constants(self, name: str) -> set[str]:
         """The relations that must not change any more once a query has begun."""

@@ -97,6 +97,7 @@ class StatefulQueries:
             manifest.queries[name].rows += rows
         for (node, cell), report in book.reports.items():
             manifest.nodes.setdefault(node, {})[cell] = report.log
+        self._runtime.joins.enter(book.reports)
         self.reports.update(book.reports)
         self.last.update(book.reports)
         return [path for _, path, _ in found]

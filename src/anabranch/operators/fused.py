@@ -12,12 +12,14 @@ What follows from a group is in the cell of the group, so its changes can be com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import ELEMENT, Operator, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
+from anabranch.ordering.base import Seed
 
 
 class FusedOperators(Operator):
@@ -54,6 +56,14 @@ class FusedOperators(Operator):
         found = self._first.advance(inputs, tick)
         table = pa.table({new: found[old] for old, new in (*self._names, *((name, name) for name in ELEMENT))})
         return with_ints(table, {KEY: codes(table, [new for _, new in self._names])})
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what the join has learned elsewhere."""
+        self._first.learn(seeds)
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What the inputs of the join have probed since the last call."""
+        return self._first.take_probes()
 
     def snapshot(self) -> list[pa.Table]:
         """State of both, and how many tables are the first one's."""

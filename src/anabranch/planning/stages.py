@@ -57,6 +57,8 @@ class Stage:
         Streams whose rows give the instants that the operator asks for.
     slides
         Or the steps at whose multiples these instants lie.
+    inputs
+        What a join calls its inputs, for people.
     """
 
     number: int
@@ -67,6 +69,7 @@ class Stage:
     streams: tuple[str, ...] = ()
     instants: tuple[str, ...] = ()
     slides: tuple[int, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     @property
     def single(self) -> bool:

@@ -16,9 +16,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
 from anabranch.operators.segments import INPUT, CellState, Segment, next_segment
+from anabranch.ordering.base import Seed
 from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 from anabranch.spark.mailbox import Address
@@ -65,6 +67,7 @@ class CellReport:
     seconds: float
     segments_read: int
     written: tuple[WrittenFile, ...] = ()
+    probes: tuple[ProbeReport, ...] = ()
 
 
 Reports = dict[tuple[str, int], CellReport]
@@ -113,6 +116,8 @@ class NodeTask:
         The queries that are answered by its output as it is.
     output
         The slots of its output on its way to other operators, if some read it.
+    seeds
+        What a join has learned in other workers, by input.
     """
 
     node: str
@@ -127,6 +132,7 @@ class NodeTask:
     names: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
     output: tuple[tuple[str, str], ...] | None = None
+    seeds: tuple[tuple[int, Seed], ...] = ()
 
     def rows(self, arrived: Arrived) -> pa.Table:
         """The rows of all inputs in one table, with the number of the input."""
@@ -205,8 +211,11 @@ class CellTask:
         key, log, folder = (self.owner, node.node, cell, node.names), node.logs.get(cell, ()), Path(self.folder)
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
-        state = _held.take(key) or CellState(node.stage.make, node.columns, node.schema, node.names)
+        held = _held.take(key)
+        state = held or CellState(node.stage.make, node.columns, node.schema, node.names)
         read = state.catch_up(log, folder, tick)
+        if held is None:
+            state.operator.learn(dict(node.seeds))
         parts = (part.select(node.stage.output.names).cast(node.stage.output) for part in state.advance(rows, tick))
         writers = [answer.begin() for answer in node.answers]
         last = next(parts)
@@ -220,10 +229,11 @@ class CellTask:
         path = f"{node.node}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
         new = next_segment(state, log, rows, tick, path, folder)
         state.logged(new)
-        held = state.operator
-        _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
-        seconds = time.perf_counter() - began
-        report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds, read, written)
+        operator = state.operator
+        most = usual_bytes() if self.state_bytes is None else self.state_bytes
+        _held.put(key, state, operator.held_bytes, most)
+        counts = rows.num_rows, said, operator.held_rows, operator.held_bytes, time.perf_counter() - began, read
+        report = CellReport(tuple(new), *counts, written, operator.take_probes())
         self.reports.send({(node.node, cell): report})
         yield last
 

@@ -19,7 +19,7 @@ from anabranch.model.build import native
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.segments import INPUT
 from anabranch.planning.probes import Probe, comparable
-from anabranch.planning.reading import read
+from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
@@ -52,6 +52,8 @@ class Compiler:
         Whether streams may be summed up as they come; else that is done when rows are due.
     salt
         Part of all signatures: operators with different salts are never the same.
+    join
+        How joins go about it.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Compiler:
         empty: Callable[[Input], DataFrame],
         summing: bool,
         salt: str = "",
+        join: JoinPlan = "auto",
     ) -> None:
         self._views = views
         self._session = views.session
@@ -72,6 +75,7 @@ class Compiler:
         self._empty = empty
         self._summing = summing
         self._salt = salt
+        self._join = join
         self._summaries: dict[str, str] = {}
         self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
@@ -85,7 +89,7 @@ class Compiler:
         """The program of a query."""
         self._query = query
         try:
-            answer = read(query, self)
+            answer = read(query, self, self._join)
         except BaseException:
             self._views.drop(each.view for each in self._steps)
             raise
