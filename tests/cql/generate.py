@@ -386,6 +386,10 @@ class _Author:
 
     def joined(self, sources: list[_Source]) -> tuple[str, list[str]]:
         """The text of From, and the conditions of joins that are left for Where."""
+        if len(sources) == 2 and self.chance(6) and all(self.keys(source) for source in sources):
+            left, right = (self.pick(*self.keys(source)) for source in sources)
+            side = self.pick("Left", "Right", "Full")
+            return f"From {sources[0].text} {side} Join {sources[1].text} On {left} = {right}", []
         conditions = [self.join_condition(sources[:place], sources[place]) for place in range(1, len(sources))]
         if self.chance(2):
             text = f"From {sources[0].text}"

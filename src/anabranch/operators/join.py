@@ -23,7 +23,8 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +60,8 @@ class MultiJoin(Operator):
         How the probes of an input are ordered: a name in `ordering.POLICIES`.
     columns
         Those that come out; all, if not given.
+    clock
+        A monotonic clock in seconds, by which probes are timed; tests pass their own.
     """
 
     def __init__(
@@ -68,11 +71,13 @@ class MultiJoin(Operator):
         comparisons: tuple[Comparison, ...] = (),
         policy: str = "auto",
         columns: tuple[str, ...] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.inputs = inputs
         self.keys = keys
         self.policy = policy
         self._output = columns
+        self._clock = clock
         self._seeds: Mapping[int, Seed] = {}
         self._comparisons = comparisons
         self._columns = [dict(members) for members in keys]
@@ -166,7 +171,7 @@ class MultiJoin(Operator):
         if order is not None:
             policy, seed = "fixed", Seed(order, np.zeros((0, len(order)), np.bool_), np.full(len(order), np.nan))
         policy_of = make(policy, len(tree.others), precedence=tree.precedence, seed=seed)
-        return FilterPipeline(policy_of, costs=seed.costs if seed else None)
+        return FilterPipeline(policy_of, costs=seed.costs if seed else None, clock=self._clock)
 
     def _holds(self, check: Check, one: Rows, other: Rows) -> Flags:
         """Whether rows of two inputs agree."""
