@@ -18,14 +18,15 @@ HINT = "compare columns of both sides by =, and put the other conditions into a 
 
 
 def outer_joined(scope: Scope, join: OuterJoin) -> Plan:
-    """The outer join of both sources; call it when all used columns are known."""
+    """The outer join of both sources, with queries that stand for a value; call it when all used columns are known."""
     context, name = scope.context, f"{join.side.title()} Join"
-    if len(scope.sources) != 2:
+    if sum(not source.hidden for source in scope.sources) != 2:
         raise context.error(f"{name} beside other sources is not supported", join.node, ALONE)
     conditions = [bind_expression(each, scope) for each in join.conditions]
     plans, keys, filters, above = split(scope, conditions)
     if above or any(filters[number] for number in join.kept):
         raise context.error(f"{name} by other conditions than = is not supported", join.node, HINT)
+    plans, values = plans[:2], plans[2:]
     both = Join(tuple(plans), keys)
     parts: list[Plan] = [both]
     for number in join.kept:
@@ -34,7 +35,8 @@ def outer_joined(scope: Scope, join: OuterJoin) -> Plan:
         for _, partner in pairs:
             context.note("member", partner, join.node)
         parts.append(_with_nulls(Member(here, there, pairs, negated=True), both.columns))
-    return SetOperation("union", True, tuple(parts))
+    union = SetOperation("union", True, tuple(parts))
+    return Join((union, *values)) if values else union
 
 
 def _with_nulls(plan: Plan, columns: tuple[str, ...]) -> Plan:
