@@ -126,9 +126,10 @@ def _spark(spark: SparkSession, given: Path, settings: Mapping[str, str], out: P
     def near(one: str, other: str) -> str:
         return f"{one}ts BETWEEN {other}ts - {span} AND {other}ts + {span}"
 
-    joined = a.join(b, F.expr(f"ak = bk AND {near('b', 'a')}")).join(
-        c, F.expr(f"ak = ck AND {near('c', 'a')} AND {near('c', 'b')}")
-    )
+    # Spark joins on with one event time alone; the other goes on as a plain column.
+    both = a.join(b, F.expr(f"ak = bk AND {near('b', 'a')}"))
+    both = both.withColumn("bts", F.expr("timestamp_micros(unix_micros(bts))"))
+    joined = both.join(c, F.expr(f"ak = ck AND {near('c', 'a')} AND {near('c', 'b')}"))
     writer = joined.select("av", "bv", "cv").writeStream.format("parquet").option("path", str(out / "answer"))
     writer = writer.option("checkpointLocation", str(out / "state")).trigger(availableNow=True)
     with _set(spark, settings):
