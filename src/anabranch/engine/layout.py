@@ -9,6 +9,8 @@ from anabranch import storage
 UNCONFIRMED = storage.UNFINISHED
 """Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
 ANSWERS, STATE, FOLDED = "answers", "state", "folded"
+BLOCKS = ".blocks"
+"""Ends names of files with the answers of a tick."""
 QUERIES, MARKS = "queries", "marks"
 FILED_TOGETHER = 100
 """Ticks whose answers lie in one folder: finding those of the last tick does not need a listing of all."""
