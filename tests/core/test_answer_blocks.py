@@ -31,7 +31,7 @@ def output(rng: random.Random, count: int) -> pa.Table:
 
 def folder(tmp_path: Path) -> AnswerFolder:
     storage.make_folder((tmp_path / "answers" / filed(PREFIX)).parent)
-    return AnswerFolder(str(tmp_path), PREFIX)
+    return AnswerFolder(str(tmp_path), filed(PREFIX))
 
 
 def read(path: Path, query: int) -> list[dict[str, object]]:

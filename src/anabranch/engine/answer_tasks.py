@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.engine.answer_blocks import BlockWriter
-from anabranch.engine.layout import ANSWERS, BLOCKS, UNCONFIRMED, filed
+from anabranch.engine.layout import ANSWERS, BLOCKS, UNCONFIRMED
 from anabranch.logical_plan import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
 
@@ -99,7 +99,7 @@ class AnswerFolder:
     checkpoint
         The folder of the checkpoint.
     prefix
-        Of file names: tick and attempt.
+        Of file names: block, tick and attempt.
     """
 
     checkpoint: str
@@ -118,7 +118,7 @@ class AnswerWriter:
         self._waiting: dict[tuple[int, ...], list[pa.Table]] = defaultdict(list)
         self._bytes = 0
         self._writer: BlockWriter | None = None
-        self.path = f"{ANSWERS}/{filed(folder.prefix)}-{uuid.uuid4().hex[:12]}{BLOCKS}"
+        self.path = f"{ANSWERS}/{folder.prefix}-{uuid.uuid4().hex[:12]}{BLOCKS}"
 
     def write(self, tasks: Sequence[AnswerTask | SplitAnswerTask], table: pa.Table) -> None:
         """Take rows that answer the queries of all of some tasks; equal answers are written once."""
