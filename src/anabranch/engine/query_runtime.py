@@ -23,8 +23,8 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
-from anabranch.logical_plan import OP, TS, scans
-from anabranch.model.names import quoted
+from anabranch.logical_plan import scans
+from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
