@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from anabranch.calls.rate import Rate
+from anabranch.calls.reply import Reply
 from anabranch.config import OrderingConfig
 from anabranch.errors import AnabranchError, MissingExtra, QueriesFailed
 from anabranch.model.build import lookup, predicate
@@ -34,6 +36,8 @@ __all__ = [
     "MeshConfig",
     "OrderingConfig",
     "QueriesFailed",
+    "Rate",
+    "Reply",
     "local_session",
     "lookup",
     "predicate",
