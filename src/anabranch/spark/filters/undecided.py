@@ -27,7 +27,7 @@ ERROR_TYPE = StructType(
         StructField("place", IntegerType()),
         StructField(PREDICATE_COLUMN, StringType()),
         StructField(ERROR_COLUMN, StringType()),
-        StructField("told", StringType()),
+        StructField("text", StringType()),
     ]
 )
 """Kept columns that have no value; the failing predicate's place as written, its name, what it said, the text to raise.
@@ -78,7 +78,7 @@ def without_errors(df: DataFrame, errors: str) -> DataFrame:
 def raised(df: DataFrame, errors: str) -> DataFrame:
     """All rows; one with an error ends the job."""
     error = F.col(errors)
-    failing = F.raise_error(error["told"]).cast("boolean")
+    failing = F.raise_error(error["text"]).cast("boolean")
     return df.where(F.when(error.isNotNull(), failing).otherwise(True)).drop(errors)
 
 
