@@ -55,7 +55,7 @@ _NEED_SPARK = {
     "where": "spark.filters.filter",
 }
 _ON_FIRST_USE = {"MeshConfig": "mesh.config", "open": "engine.reader"}
-"""`open` is not in `__all__`: whoever imports all names keeps Python's own."""
+"""`open` is not in `__all__`: `from anabranch import *` leaves Python's own `open` alone."""
 
 
 def __getattr__(name: str) -> Any:
