@@ -86,12 +86,12 @@ def raised(df: DataFrame, errors: str) -> DataFrame:
 def set_aside(df: DataFrame, errors: str, kept: Sequence[str]) -> DataFrame:
     """The rows on which something failed, with the name of the predicate and what it said."""
     added = {name: F.col(errors)[name] for name in (PREDICATE_COLUMN, ERROR_COLUMN)}
-    return df.where(F.col(errors)["told"].isNotNull()).withColumns(added).drop(errors, *kept)
+    return df.where(F.col(errors)["text"].isNotNull()).withColumns(added).drop(errors, *kept)
 
 
 def not_asked(df: DataFrame, errors: str, kept: Sequence[str]) -> DataFrame:
     """The rows about which a predicate could not be asked, as they came."""
-    return df.where(F.col(errors).isNotNull() & F.col(errors)["told"].isNull()).drop(errors, *kept)
+    return df.where(F.col(errors).isNotNull() & F.col(errors)["text"].isNull()).drop(errors, *kept)
 
 
 def _may_fail_in_spark(p: Predicate) -> bool:
