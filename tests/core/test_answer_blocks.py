@@ -15,7 +15,7 @@ from anabranch.engine.answer_blocks import Answered, BlockFile, BlockWriter, ans
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.engine.layout import UNCONFIRMED, filed, prefix_of
 from anabranch.errors import ResourceError
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
 
 PREFIX = prefix_of(7, "abc")

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from anabranch import storage
 from anabranch.errors import ResourceError
-from anabranch.logical_plan import TS
+from anabranch.model.names import TS
 from anabranch.operators.base import EVER, FOREVER
 
 Entries = npt.NDArray[Any]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from anabranch.engine.answer_blocks import ENTRY, BlockFile, conformed
 from anabranch.engine.layout import SUMMARY, tick_of
 from anabranch.engine.tick_files import TickFiles
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.elements import identities, net_weights, take
 
 

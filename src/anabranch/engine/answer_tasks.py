@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from anabranch.engine.answer_blocks import BlockWriter
 from anabranch.engine.layout import ANSWERS, BLOCKS, UNCONFIRMED
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
 
 BUFFERED_BYTES = 32_000_000

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.expressions import Scalar
 from anabranch.spark.continuous.exchange import Arrived, Exchange, Parcel, Wanted
 from anabranch.spark.continuous.flows import Select, Sql
 from anabranch.spark.continuous.views import Views
@@ -17,7 +18,7 @@ from anabranch.spark.mapping import map_in_arrow
 
 PATHS = StructType([StructField("path", StringType())])
 """What the rows of a job say that writes answers."""
-HERE = "0"
+HERE = Scalar.parsed("0")
 """The cell of rows that stay in the partition they are in."""
 
 
@@ -73,4 +74,4 @@ def pass_through(
 
 def _wanted(branch: Select, schema: pa.Schema) -> Wanted:
     below = branch.nested() if branch.calls else branch
-    return Wanted(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))
+    return Wanted(below, HERE, tuple((name, scalar, schema.field(name).type) for name, scalar in below.items))

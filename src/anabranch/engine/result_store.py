@@ -23,7 +23,7 @@ from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.sinks import Delivery, Memory, Sink
 from anabranch.engine.tick_files import TickFiles
-from anabranch.logical_plan import OP
+from anabranch.model.names import OP
 from anabranch.spark.mapping import map_in_arrow
 from anabranch.spark.quiet_errors import quiet_errors
 from anabranch.spark.schemas import arrow_schema, empty_frame

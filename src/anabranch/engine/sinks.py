@@ -17,7 +17,7 @@ from anabranch.engine.answer_files import rows_of
 from anabranch.engine.failures import SPARKS, summarize
 from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.formats import FILE_FORMATS
-from anabranch.logical_plan import TS
+from anabranch.model.names import TS
 
 SHOWN_ROWS = 20
 DRIVER_BYTES = 8_000_000
