@@ -102,7 +102,7 @@ class Filters:
         for before in self.precedence.ancestors[f]:
             assert self.called[where, before].all()
         if f in self.unprofiled:
-            for before in np.flatnonzero(self.called[where].any(axis=0)):
+            for before in np.flatnonzero(self.called[where].any(axis=0)).tolist():
                 asked = where[self.called[where, before]]
                 assert (self.passes | self.fails)[asked, before].all()
         self.called[where, f] = True
