@@ -20,6 +20,7 @@ from anabranch.errors import AnabranchError, MissingExtra, QueriesFailed
 from anabranch.model.build import lookup, predicate
 
 if TYPE_CHECKING:
+    from anabranch.console.watching import watch
     from anabranch.engine.engine import Engine
     from anabranch.engine.reader import open as open
     from anabranch.mesh.config import MeshConfig
@@ -43,6 +44,7 @@ __all__ = [
     "predicate",
     "replay",
     "report",
+    "watch",
     "where",
 ]
 
@@ -52,10 +54,11 @@ _NEED_SPARK = {
     "local_session": "spark.session",
     "replay": "spark.continuous.replay",
     "report": "spark.filters.reporting",
+    "watch": "console.watching",
     "where": "spark.filters.filter",
 }
 _ON_FIRST_USE = {"MeshConfig": "mesh.config", "open": "engine.reader"}
-"""`open` is not in `__all__`: whoever imports all names keeps Python's own."""
+"""`open` is not in `__all__`: `from anabranch import *` leaves Python's own `open` alone."""
 
 
 def __getattr__(name: str) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
 from anabranch.engine.layout import ANSWERS, STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
 from anabranch.engine.pass_through import pass_through
 from anabranch.engine.query import ContinuousQuery
@@ -117,6 +118,19 @@ class QueryRuntime:
         direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
         return self._views.select(_answer_text(query, program)).schema
+
+    @property
+    def state_bytes(self) -> int | None:
+        """What each worker may hold of the states of cells."""
+        return self._setting.state_bytes
+
+    @state_bytes.setter
+    def state_bytes(self, given: int | None) -> None:
+        self._setting = replace(self._setting, state_bytes=given)
+
+    def graph(self, nodes: Mapping[str, Mapping[int, str]]) -> NetworkGraph:
+        """The network of all queries, given the nodes that serve their stages."""
+        return network_graph(dict(self._programs), nodes)
 
     def requirements(self, name: str) -> Requirements:
         """What a query asks of its streams; nothing once it is dropped."""

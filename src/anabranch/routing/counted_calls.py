@@ -67,7 +67,7 @@ class CountedCalls:
             passed[list(failures)] = True
             for at, message in failures.items():
                 row = int(rows[at])
-                self._failures[row] = min(self._failures.get(row, (f, message)), (f, message), key=lambda told: told[0])
+                self._failures[row] = min(self._failures.get(row, (f, message)), (f, message), key=lambda each: each[0])
         self._count(f, len(rows), int(np.count_nonzero(passed)), len(failures))
         return passed
 

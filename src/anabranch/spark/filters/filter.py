@@ -287,6 +287,22 @@ class Filter:
         self._loaded = {part: plan.tests() for part, plan in self._ledger.plans().items()}
         return self
 
+    def use(self, policy: str, config: OrderingConfig | None = None) -> None:
+        """Go on with another policy, or other parameters, from the next DataFrame or micro-batch on.
+
+        Counts and events stay; what policies have in common of what was learned, too.
+        """
+        if policy not in policies.NAMES:
+            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
+        self.policy, self.mesh = policy, None
+        self.config = self._default_config() if config is None else config
+        self._identity = new_identity()  # workers hold pipelines of the old policy under the old one
+        self._native.clear()
+        self._tuners.clear()
+        self._build_report = partial(
+            _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
+        )
+
     def _what(self, stage: FilterStage, df: DataFrame) -> str:
         if stage.executor == "arrow":
             return "one Python node" + ("" if self.policy == "fixed" else ", adaptive inside every task")
