@@ -25,6 +25,7 @@ SHARINGS: tuple[Sharing, ...] = ("on", "off", "random")
 MEMORY = Path("/dev/shm")
 """Where there is a disk in memory: logs are synced, and there are many."""
 _COMPARED = re.compile(r"([<>=] )(\d)\b")
+_SIZES = re.compile(r"(Rows )(\d+)")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ def query_set(seed: int, most: int = LARGEST) -> QuerySet:
     texts: list[str] = []
     for case in cases:
         earlier = rng.choice(texts) if texts and rng.random() < 0.5 else None
-        other = earlier and _COMPARED.sub(lambda found: found[1] + str(rng.randrange(4)), earlier, count=1)
+        pattern = rng.choice((_COMPARED, _SIZES))
+        other = earlier and pattern.sub(lambda found: found[1] + str(rng.randrange(1, 4)), earlier, count=1)
         texts.append(case.query if earlier is None else rng.choice((earlier, other or earlier)))
     ticks = max(map(len, cases[0].cuts.batches.values()))
     return QuerySet(cases[0], tuple(_events(texts, ticks, rng)))

@@ -51,7 +51,8 @@ from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
-from anabranch.engine.showing import KINDS, Rates, listing, progress
+from anabranch.engine.shared_nodes import shared_nodes
+from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
 from anabranch.engine.warm_up import warm_up
@@ -354,11 +355,14 @@ class Engine:
         """The table that `show` prints."""
         if kind == "advice":
             return self.advise().describe()
-        return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
+        return self._listing(kind).text()
+
+    def _listing(self, kind: str) -> Listing:
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
-        found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
+        found = {kind: self._listing(kind) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
 
@@ -646,7 +650,9 @@ class Engine:
         """How a query is run."""
         summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
-        return [*summed, *self._runtime.look_ups(query)]
+        nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
+        shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
+        return [*self._runtime.described(query.name), *shared, *summed, *self._runtime.look_ups(query)]
 
     # -- ticks
 
