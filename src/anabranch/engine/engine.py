@@ -46,7 +46,7 @@ from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
-from anabranch.engine.showing import KINDS, Rates, listing, progress
+from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
 from anabranch.engine.warm_up import warm_up
@@ -344,11 +344,15 @@ class Engine:
         """The table that `show` prints."""
         if kind == "advice":
             return self.advise().describe()
-        return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
+        return self._listing(kind).text()
+
+    def _listing(self, kind: str) -> Listing:
+        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, folds)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
-        found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
+        found = {kind: self._listing(kind) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
 
@@ -389,6 +393,7 @@ class Engine:
             for each in self._registry.queries.values()
             if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
         ]
+        readers += [] if readers else self._naming(name)
         if readers:
             raise QueryError(f"{name!r} is read by {', '.join(readers)}", hint="drop them first")
         query = self._registry.queries.get(name)
@@ -424,6 +429,18 @@ class Engine:
                 del self._registry.views[name]
             else:
                 raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+
+    def _naming(self, name: str) -> list[str]:
+        """Queries and views that read another query, or a view, by its name."""
+        written = {each.name: each.written for each in self._registry.queries.values()} | self._registry.views
+        found = []
+        for reader, text in written.items():
+            if reader != name and (not isinstance(text, str) or name.lower() in text.lower()):
+                tree = parse_query(text) if isinstance(text, str) else text
+                own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+                named = {each.name.lower() for each in tree.find_all(exp.Table)} - own
+                found += [reader] if name.lower() in named else []
+        return found
 
     def _clear(self, name: str, *kinds: str) -> None:
         """Commit that something is gone, then delete what it has left."""
@@ -578,7 +595,9 @@ class Engine:
         """How a query is run."""
         summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
-        return [*summed, *self._runtime.look_ups(query)]
+        folds = self._runtime.folds(self._registry.queries).values()
+        folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
+        return [*summed, *folded, *self._runtime.look_ups(query)]
 
     # -- ticks
 

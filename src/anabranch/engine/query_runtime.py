@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
 from anabranch.engine.explaining import look_up_in_words, pair_by_pair
+from anabranch.engine.folding import (
+    MEMBER,
+    Folded,
+    Folds,
+    folded,
+    is_plain,
+    together,
+    unlike_constants,
+    with_conditions,
+)
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
 from anabranch.engine.layout import ANSWERS, STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
-from anabranch.engine.pass_through import pass_through
+from anabranch.engine.pass_through import Passing, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
@@ -28,12 +39,13 @@ from anabranch.model.names import quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
+from anabranch.spark.continuous.known_types import KnownTypes, without_constants
 from anabranch.spark.continuous.programs import FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
 from anabranch.spark.mapping import map_in_arrow
-from anabranch.spark.schemas import empty_frame
+from anabranch.spark.schemas import arrow_schema, empty_frame
 from anabranch.spark.session import own_session
 
 
@@ -95,6 +107,9 @@ class QueryRuntime:
         self.functions = Functions(self._session)
         self.relations = Relations(self._session, folder)
         self._indexes = Indexes(self._views, self.relations, registry.relations)
+        self._types = KnownTypes()
+        self._folds = Folds(self._views)
+        self._folded: dict[str, Folded] = {}
         self._setting = Setting(
             self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
         )
@@ -105,10 +120,8 @@ class QueryRuntime:
 
         If `summing`, its streams may be summed up for it as they come.
         """
-        salt = "" if query.share else query.name
-        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt)
         self.forget(query.name)
-        program = self._programs[query.name] = compiler.compile(query.query)
+        program = self._programs[query.name] = self._program(query, summing)
         for each in (each for each in program.inputs if each.name in program.summaries):
             self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
         self.titles.update({(query.name, each.stage.number): each.stage.title for each in program.operators})
@@ -116,7 +129,35 @@ class QueryRuntime:
         needs = {name: program.held.get(name, 0) for name in names}
         direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
-        return self._views.select(_answer_text(query, program)).schema
+        output = query.query.output
+        if direct and query.share:
+            (stream,) = names
+            known = folded(program, arrow_schema(self._columns(stream)), output)
+            self._folded |= {query.name: known} if known else {}
+        question = ("answer", without_constants(program.answer), output, query.query.is_stream)
+        return self._types.ask(question, lambda: self._views.select(_answer_text(query, program)).schema)
+
+    def _program(self, query: ContinuousQuery, summing: bool) -> Program:
+        """The program of a query: that of another one, with other constants, or a new one."""
+        plan, salt = query.query.plan, "" if query.share else query.name
+        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt, self._types)
+        streams = scans(plan, "stream")
+        known = {field.name: field.type for field in arrow_schema(self._columns(streams[0]))}
+        found = unlike_constants(query.query, known) if len(streams) == 1 else None
+        if found is None:
+            return compiler.compile(query.query)
+        question, conditions = ("plain", found[0]), found[1]
+        plain = self._types.get(question)
+        if isinstance(plain, Program):
+            return with_conditions(plain, conditions)
+        program = compiler.compile(query.query)
+        if is_plain(program, conditions):
+            self._types.ask(question, lambda: program)
+        return program
+
+    def folds(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Which of some queries are answered as one, by what they have in common."""
+        return together((name, self._folded.get(name)) for name in names)
 
     def requirements(self, name: str) -> Requirements:
         """What a query asks of its streams; nothing once it is dropped."""
@@ -140,6 +181,7 @@ class QueryRuntime:
     def forget(self, name: str) -> None:
         """A query is gone."""
         program = self._programs.pop(name, None)
+        self._folded.pop(name, None)
         self._requirements.pop(name, None)
         if program is not None:
             self._views.drop(program.views)
@@ -151,6 +193,7 @@ class QueryRuntime:
 
     def forget_source(self, name: str) -> None:
         """A stream or relation is gone; another one may come under its name."""
+        self._types.forget()
         self._nothing.pop(name, None)
         self._views.drop_source(name)
         self.relations.forget(name)
@@ -189,15 +232,37 @@ class QueryRuntime:
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
     ) -> DataFrame:
         """What queries without state answer to rows of their stream, written; the rows say where."""
-        answers = []
         for query in queries:
             storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
+        by_name = {query.name: query for query in queries}
+        folds = self.folds(by_name)
+        alone = by_name.keys() - {name for members in folds.values() for name in members}
+        answers: list[Passing] = []
+        for query in (query for query in queries if query.name in alone):
             self._bind_direct(query, manifest, rows, begins)
-            program, plan = self._programs[query.name], query.query.plan
-            shown = tuple(zip(plan.columns, query.query.output, strict=True))
-            task = AnswerTask(query.name, str(self._folder), filed(prefix), shown, not query.query.is_stream)
-            answers.append((program.answer, program.schema, task))
+            program = self._programs[query.name]
+            answers.append(Passing(program.answer, program.schema, (self._answer_task(query, prefix),)))
+        answers += [
+            self._fold([by_name[name] for name in members], manifest, rows, prefix, begins=begins)
+            for members in folds.values()
+        ]
+        self._folds.forget(self.folds(self._folded))
         return pass_through(self._views, answers, begins=begins)
+
+    def _fold(
+        self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
+    ) -> Passing:
+        """What queries that differ in constants answer, as one of them says it."""
+        first, known = self._programs[queries[0].name], [self._folded[query.name] for query in queries]
+        self._bind_direct(queries[0], manifest, rows, begins)
+        flow = self._folds.rows(known[0].template, [each.values for each in known], begins=begins)
+        output = self._answer_task(queries[0], prefix).output
+        tasks = tuple(replace(self._answer_task(query, prefix), output=output) for query in queries)
+        return Passing(flow, first.schema.append(pa.field(MEMBER, pa.int32())), tasks, MEMBER)
+
+    def _answer_task(self, query: ContinuousQuery, prefix: str) -> AnswerTask:
+        shown = tuple(zip(query.query.plan.columns, query.query.output, strict=True))
+        return AnswerTask(query.name, str(self._folder), filed(prefix), shown, not query.query.is_stream)
 
     def _bind_direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, begins: bool) -> None:
         program = self._programs[query.name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -39,8 +39,14 @@ class Listing:
         return html.table(self.titles, self.rows, words=len(self.titles))
 
 
-def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """The table of a kind."""
+def listing(
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    folds: Mapping[str, Sequence[str]],
+) -> Listing:
+    """The table of a kind; `folds` are the queries that are answered as one, by what they have in common."""
     match kind:
         case "queries":
             return _queries(registry, manifest)
@@ -63,7 +69,7 @@ def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[t
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
-            return _sharing(manifest, titles)
+            return _sharing(manifest, titles, folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -79,14 +85,19 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """Operators that several queries use."""
+def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str], folds: Mapping[str, Sequence[str]]) -> Listing:
+    """Operators that several queries use, and queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
     for node, names in sorted(sharing(manifest).items()):
         stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
-        some = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
-        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", some))
+        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", _some(names)))
+    for template, members in sorted(folds.items()):
+        rows.append(("filters that differ in constants", template, f"{len(members):,}", _some(members)))
     return Listing(("operator", "node", "queries", "used by"), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
 
 
 def _changed(manifest: Manifest, name: str) -> str:
