@@ -21,8 +21,6 @@ from anabranch.model.time_units import in_words
 
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
 SetKind: TypeAlias = Literal["union", "except", "intersect"]
-TS, OP = "_ts", "_op"
-"""Columns that answers have besides their own: the time, and in relations whether a row enters or leaves."""
 
 
 @dataclass(frozen=True)

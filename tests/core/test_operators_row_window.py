@@ -12,6 +12,7 @@ import pytest
 from anabranch.operators import arrangement
 from anabranch.operators.base import FOREVER, Tick
 from anabranch.operators.row_window import RowWindow
+from tiers import tiers
 
 LAST = 16
 VALUES: dict[str, tuple[list[Any], pa.DataType]] = {
@@ -100,7 +101,7 @@ def expected(window: RowWindow, rows: list[Row], t: int) -> Counter[str]:
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w.rows}-{w.slide_rows}-{w.span}-{len(w.partition)}")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", tiers(range(6), fast=3))
 def test_any_cut_gives_the_definition(window: RowWindow, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = stream(rng, int(rng.integers(0, 70)))

@@ -33,8 +33,9 @@ from anabranch.engine.manifest_log import ManifestLog
 from anabranch.engine.marks import Marks, write_mark
 from anabranch.engine.store import AnswerTask, confirm
 from anabranch.errors import QueryError, ResourceError
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
+from tiers import tiers
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAMP = pa.timestamp("us", "UTC")
@@ -168,7 +169,7 @@ def random_changes(rng: random.Random, held: list[tuple[str | None, float | None
     return made
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", tiers(range(6), fast=2))
 def test_the_relation_is_right_now_and_at_every_instant(seed: int, tmp_path: Path, small: None) -> None:
     rng = random.Random(seed)
     checkpoint, everything, held = Checkpoint(tmp_path), list[Change](), list[tuple[str | None, float | None]]()
@@ -187,7 +188,7 @@ def test_the_relation_is_right_now_and_at_every_instant(seed: int, tmp_path: Pat
     assert AnswerFiles(tmp_path, "busy").up_to(checkpoint.manifest.tick).snapshot is not None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", tiers(range(4), fast=1))
 def test_what_is_not_retained_is_folded_and_the_rest_stays_right(seed: int, tmp_path: Path, small: None) -> None:
     rng = random.Random(seed)
     checkpoint, everything, held = Checkpoint(tmp_path), list[Change](), list[tuple[str | None, float | None]]()

@@ -45,6 +45,7 @@ SEQUENCE = "_sequence"
 SHORT_LOG = 2
 
 connection = duckdb.connect(config={"threads": 1})
+connection.execute("PRAGMA disable_optimizer")  # tables have a few rows
 connection.execute("CREATE MACRO nanvl(a, b) AS CASE WHEN a = 'NaN'::DOUBLE THEN b ELSE a END")
 connection.execute("CREATE MACRO isnan(a) AS coalesce(a = 'NaN'::DOUBLE, false)")  # of NULL it is false, for Spark
 
@@ -71,10 +72,8 @@ def joins(operator: Operator) -> Iterator[MultiJoin]:
 def switch(operator: Operator, rng: random.Random) -> None:
     """Another plan from here on: new elements of each input of a join probe the others in some other order."""
     for join in joins(operator):
-        join.probes = tuple(
-            tuple(rng.sample([other for other in range(join.inputs) if other != new], join.inputs - 1))
-            for new in range(join.inputs)
-        )
+        others = {new: [other for other in range(join.inputs) if other != new] for new in range(join.inputs)}
+        join.pin({new: rng.sample(each, len(each)) for new, each in others.items()})
 
 
 @dataclass

@@ -115,9 +115,9 @@ def _events(texts: Sequence[str], ticks: int, rng: random.Random) -> Iterator[tu
         yield tuple(events)
 
 
-def disagreement_of_set(number: int) -> tuple[str | None, int]:
+def disagreement_of_set(number: int, most: int = LARGEST) -> tuple[str | None, int]:
     """What a set of queries says otherwise than the definition, and how often operators were shared."""
-    made, chaos = query_set(number), Chaos(random.Random(number), SHARINGS[number % len(SHARINGS)])
+    made, chaos = query_set(number, most), Chaos(random.Random(number), SHARINGS[number % len(SHARINGS)])
     with _folder() as folder:
         log = SHORT_LOG if number % 2 else LONGEST_LOG
         network = LocalNetwork(made.case, folder, chaos, few_codes=number % 7 == 0, longest_log=log)

@@ -1,6 +1,6 @@
 """Marks: how far in time each query had come at the end of each block of ticks. They lead from a time to its files.
 
-A mark is one small file for all queries. Nothing is lost without it: whoever looks for a time has to read more.
+A mark is one small file for all queries. Without it no answer changes, but looking for a time reads more files.
 """
 
 from __future__ import annotations

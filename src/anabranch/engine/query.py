@@ -17,8 +17,8 @@ from anabranch.engine.durations import duration, refuse_renamed
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import QueryFailed
-from anabranch.logical_plan import OP, Plan, Query
-from anabranch.model.names import quoted
+from anabranch.logical_plan import Plan, Query
+from anabranch.model.names import OP, quoted
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
 

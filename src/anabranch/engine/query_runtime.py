@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -28,14 +28,15 @@ from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
 from anabranch.engine.layout import ANSWERS, STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
 from anabranch.engine.pass_through import Passing, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
-from anabranch.logical_plan import OP, TS, scans
-from anabranch.model.names import quoted
+from anabranch.logical_plan import scans
+from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
@@ -158,6 +159,19 @@ class QueryRuntime:
     def folds(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Which of some queries are answered as one, by what they have in common."""
         return together((name, self._folded.get(name)) for name in names)
+
+    @property
+    def state_bytes(self) -> int | None:
+        """What each worker may hold of the states of cells."""
+        return self._setting.state_bytes
+
+    @state_bytes.setter
+    def state_bytes(self, given: int | None) -> None:
+        self._setting = replace(self._setting, state_bytes=given)
+
+    def graph(self, nodes: Mapping[str, Mapping[int, str]]) -> NetworkGraph:
+        """The network of all queries, given the nodes that serve their stages."""
+        return network_graph(dict(self._programs), nodes)
 
     def requirements(self, name: str) -> Requirements:
         """What a query asks of its streams; nothing once it is dropped."""
