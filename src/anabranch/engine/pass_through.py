@@ -4,90 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
 
-from anabranch.engine.store import WRITTEN, WRITTEN_ROW, AnswerTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.expressions import Scalar
 from anabranch.spark.continuous.exchange import Arrived, Exchange, Parcel, Wanted
 from anabranch.spark.continuous.flows import Select, Sql
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mapping import map_in_arrow
 
+PATHS = StructType([StructField("path", StringType())])
+"""What the rows of a job say that writes answers."""
 HERE = Scalar.parsed("0")
 """The cell of rows that stay in the partition they are in."""
-
-
-@dataclass(frozen=True)
-class Passing:
-    """What some queries answer to a batch.
-
-    Parameters
-    ----------
-    flow
-        What they select.
-    schema
-        Its columns.
-    tasks
-        Write the answers.
-    by
-        The column with the place of the task that a row is for; without it they are for all.
-    """
-
-    flow: Sql
-    schema: pa.Schema
-    tasks: tuple[AnswerTask, ...]
-    by: str = ""
+Answering: TypeAlias = tuple[Sql, pa.Schema, AnswerTask | SplitAnswerTask]
+"""What one query selects, or several that differ in constants; its columns, and what writes them."""
 
 
 @dataclass(frozen=True)
 class PassThroughTask:
-    """Writes the answers of some queries to the rows of a partition: who writes, whose a row is, and where rows are."""
+    """Writes the answers of some queries to the rows of a partition, into one file.
 
-    answers: tuple[tuple[tuple[AnswerTask, ...], str, tuple[Parcel, ...]], ...]
+    Parameters
+    ----------
+    folder
+        Where the file goes.
+    answers
+        Per query what writes its answer, and where its rows are.
+    """
+
+    folder: AnswerFolder
+    answers: tuple[tuple[AnswerTask | SplitAnswerTask, tuple[Parcel, ...]], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and return a row about each file."""
-        writers = [[task.begin() for task in tasks] for tasks, _, _ in self.answers]
+        """Write, and return a row about the file."""
+        writer = self.folder.begin()
         for batch in batches:
             arrived = Arrived(pa.Table.from_batches([batch]))
-            for some, (_, by, parcels) in zip(writers, self.answers, strict=True):
+            for task, parcels in self.answers:
                 for parcel in parcels:
-                    for place, rows in _shares(arrived.rows(parcel), len(some), by):
-                        some[place].write(rows.to_batches())
-        files = [writer.file.close() for some in writers for writer in some if writer.file is not None]
+                    writer.write([task], arrived.rows(parcel))
+        files = writer.close()
         if files:
-            yield pa.RecordBatch.from_pylist(files, WRITTEN)
+            yield pa.RecordBatch.from_pydict({"path": list(files)})
 
 
-def _shares(rows: pa.Table, count: int, by: str) -> Iterator[tuple[int, pa.Table]]:
-    """The places of writers, each with its rows."""
-    if not by:
-        yield from ((place, rows) for place in range(count))
-        return
-    if not rows.num_rows:
-        return
-    places = rows[by].to_numpy()
-    order = np.argsort(places, kind="stable")
-    sorted_rows = rows.take(pa.array(order))
-    found, starts = np.unique(places[order], return_index=True)
-    for place, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True):
-        yield place, sorted_rows.slice(start, end - start)
+def pass_through(
+    views: Views,
+    answers: Sequence[Answering],
+    folder: AnswerFolder,
+    *,
+    begins: bool,
+    tasks: int | None = None,
+) -> DataFrame:
+    """The job that answers some queries: per query what it selects, its columns, and what writes them.
 
-
-def pass_through(views: Views, answers: Sequence[Passing], *, begins: bool) -> DataFrame:
-    """The job that answers some queries."""
+    Its rows are the paths of files. There are at most so many `tasks`, if that is given.
+    """
     exchange = Exchange(HERE)
-    wanted = [(each, [_wanted(branch, each.schema) for branch in each.flow.branches]) for each in answers]
+    wanted = [(task, [_wanted(branch, schema) for branch in flow.branches]) for flow, schema, task in answers]
     for _, some in wanted:
         for each in some:
             exchange.send(each)
-    found = tuple((each.tasks, each.by, tuple(map(exchange.found, some))) for each, some in wanted)
-    return map_in_arrow(views.select(exchange.text, begins), PassThroughTask(found), WRITTEN_ROW)
+    found = tuple((task, tuple(exchange.found(each) for each in some)) for task, some in wanted)
+    rows = views.select(exchange.text, begins)
+    return map_in_arrow(rows if tasks is None else rows.coalesce(tasks), PassThroughTask(folder, found), PATHS)
 
 
 def _wanted(branch: Select, schema: pa.Schema) -> Wanted:
     below = branch.nested() if branch.calls else branch
-    return Wanted(below, HERE, tuple((name, scalar, schema.field(name).type) for name, scalar in below.items))
+    return Wanted(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))

@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
+from anabranch.engine.answer_blocks import Entries, read_index
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.engine.explaining import look_up_in_words, pair_by_pair
 from anabranch.engine.folding import (
     MEMBER,
@@ -26,15 +28,15 @@ from anabranch.engine.folding import (
 )
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
-from anabranch.engine.layout import ANSWERS, STATE, filed
+from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
-from anabranch.engine.pass_through import Passing, pass_through
+from anabranch.engine.pass_through import Answering, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
-from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
+from anabranch.engine.store import WRITTEN_ROW, BufferTask
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
@@ -222,10 +224,7 @@ class QueryRuntime:
         """What queries that are equally far do in a tick."""
         members = [Member(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
         state = members[0].state
-        for query in queries:
-            storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
-        for node in {node for member in members for node in member.state.nodes.values()}:
-            storage.make_folder(self._folder / STATE / node)
+        self._make_folders(prefix)
 
         def rows(each: Input) -> DataFrame:
             if each.kind == "changes":
@@ -237,46 +236,46 @@ class QueryRuntime:
 
         return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows)
 
-    def direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, *, begins: bool) -> DataFrame:
-        """What a query without state answers to rows of its stream, with their `_time`."""
-        self._bind_direct(query, manifest, rows, begins)
-        return self._views.select(_answer_text(query, self._programs[query.name]), begins)
-
-    def direct_together(
+    def direct(
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
     ) -> DataFrame:
         """What queries without state answer to rows of their stream, written; the rows say where."""
-        for query in queries:
-            storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
+        self._make_folders(prefix)
         by_name = {query.name: query for query in queries}
         folds = self.folds(by_name)
         alone = by_name.keys() - {name for members in folds.values() for name in members}
-        answers: list[Passing] = []
+        answers: list[Answering] = []
         for query in (query for query in queries if query.name in alone):
             self._bind_direct(query, manifest, rows, begins)
-            program = self._programs[query.name]
-            answers.append(Passing(program.answer, program.schema, (self._answer_task(query, prefix),)))
+            program, number = self._programs[query.name], manifest.queries[query.name].number
+            task = AnswerTask(number, _shown(query), not query.query.is_stream)
+            answers.append((program.answer, program.schema, task))
         answers += [
-            self._fold([by_name[name] for name in members], manifest, rows, prefix, begins=begins)
-            for members in folds.values()
+            self._fold([by_name[name] for name in members], manifest, rows, begins=begins) for members in folds.values()
         ]
         self._folds.forget(self.folds(self._folded))
-        return pass_through(self._views, answers, begins=begins)
+        return pass_through(self._views, answers, AnswerFolder(str(self._folder), filed(prefix)), begins=begins)
 
     def _fold(
-        self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
-    ) -> Passing:
+        self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, *, begins: bool
+    ) -> Answering:
         """What queries that differ in constants answer, as one of them says it."""
-        first, known = self._programs[queries[0].name], [self._folded[query.name] for query in queries]
-        self._bind_direct(queries[0], manifest, rows, begins)
+        first, known = queries[0], [self._folded[query.name] for query in queries]
+        self._bind_direct(first, manifest, rows, begins)
         flow = self._folds.rows(known[0].template, [each.values for each in known], begins=begins)
-        output = self._answer_task(queries[0], prefix).output
-        tasks = tuple(replace(self._answer_task(query, prefix), output=output) for query in queries)
-        return Passing(flow, first.schema.append(pa.field(MEMBER, pa.int32())), tasks, MEMBER)
+        numbers = tuple((place, manifest.queries[query.name].number) for place, query in enumerate(queries))
+        task = SplitAnswerTask(MEMBER, numbers, _shown(first), not first.query.is_stream)
+        return flow, self._programs[first.name].schema.append(pa.field(MEMBER, pa.int32())), task
 
-    def _answer_task(self, query: ContinuousQuery, prefix: str) -> AnswerTask:
-        shown = tuple(zip(query.query.plan.columns, query.query.output, strict=True))
-        return AnswerTask(query.name, str(self._folder), filed(prefix), shown, not query.query.is_stream)
+    def _make_folders(self, prefix: str) -> None:
+        """The driver makes folders, workers write files."""
+        storage.make_folder((self._folder / ANSWERS / filed(prefix)).parent)
+        storage.make_folder(self._folder / STATE)
+
+    def indexes(self, paths: Sequence[str]) -> list[Entries]:
+        """What files of answers say that are not confirmed yet."""
+        storage.require(self._folder / (path + UNCONFIRMED) for path in paths)
+        return [read_index(self._folder / (path + UNCONFIRMED)) for path in paths]
 
     def _bind_direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, begins: bool) -> None:
         program = self._programs[query.name]
@@ -366,6 +365,11 @@ def _between(start: int, end: int) -> str:
     values of structs are no part of the code.
     """
     return f"struct({TIME}) >= struct({start}L) AND struct({TIME}) < struct({end}L)"
+
+
+def _shown(query: ContinuousQuery) -> tuple[tuple[str, str], ...]:
+    """The columns of a plan, each with its name in the answer."""
+    return tuple(zip(query.query.plan.columns, query.query.output, strict=True))
 
 
 def _answer_text(query: ContinuousQuery, program: Program) -> str:

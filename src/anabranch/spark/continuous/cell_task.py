@@ -12,13 +12,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from anabranch.operators.base import Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
-from anabranch.operators.segments import INPUT, CellState, Segment, next_segment
+from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
 from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 from anabranch.spark.mailbox import Address
@@ -27,35 +27,29 @@ NODE = "_node"
 _held: HeldStates[CellState] = HeldStates()
 
 
-@dataclass(frozen=True)
-class WrittenFile:
-    """A file with rows of a query's answer."""
-
-    query: str
-    path: str
-    rows: int
-
-
 class AnswerWriter(Protocol):
-    """Writes rows of an answer."""
+    """Writes the answers of a task."""
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write some rows."""
+    def write(self, tasks: Sequence[Any], table: pa.Table) -> None:
+        """Take rows that answer some queries."""
 
-    def close(self) -> Sequence[WrittenFile]:
-        """The end; returns what was written."""
+    def close(self) -> Sequence[str]:
+        """The end; returns the files that were written."""
 
 
-class Answer(Protocol):
-    """The answer of a query, as a worker writes it."""
+class Answers(Protocol):
+    """Where the answers of a tick are written."""
 
     def begin(self) -> AnswerWriter:
-        """Begin to write."""
+        """Begin to write those of a task."""
 
 
 @dataclass(frozen=True)
 class CellReport:
-    """What an operator did in one cell in one tick."""
+    """What an operator did in one cell in one tick.
+
+    The files of answers that its task has written are in the report of the task's first operator.
+    """
 
     log: tuple[Segment, ...]
     rows_in: int
@@ -64,7 +58,7 @@ class CellReport:
     held_bytes: int
     seconds: float
     segments_read: int
-    written: tuple[WrittenFile, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 Reports = dict[tuple[str, int], CellReport]
@@ -110,7 +104,7 @@ class NodeTask:
     names
         Its columns, in an order in which all queries that share it have them.
     answers
-        The queries that are answered by its output as it is.
+        What writes the answers that are its output as it is.
     output
         The slots of its output on its way to other operators, if some read it.
     """
@@ -125,7 +119,7 @@ class NodeTask:
     logs: Mapping[int, tuple[Segment, ...]]
     only: int | None = None
     names: tuple[str, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Any, ...] = ()
     output: tuple[tuple[str, str], ...] | None = None
 
     def rows(self, arrived: Arrived) -> pa.Table:
@@ -171,6 +165,8 @@ class CellTask:
         Part of the names of what is written.
     reports
         Where reports go.
+    answers
+        Where answers go.
     state_bytes
         What a worker may hold of the states of all cells that it has seen.
     schema
@@ -182,55 +178,62 @@ class CellTask:
     folder: str
     attempt: str
     reports: Address
+    answers: Answers
     state_bytes: int | None = None
     schema: pa.Schema | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Advance the cell by a tick."""
+        """Advance the cell by a tick; the last batch is let go when all is written."""
         found = list(batches)
         if not found:
             return
         table = pa.Table.from_batches(found)
         cell, arrived = cell_of(table), Arrived(table)
+        log = LogFile(Path(self.folder), f"{self.attempt}-{cell}-{uuid.uuid4().hex[:8]}.log")
+        answers, reports = self.answers.begin(), Reports()
+        waiting: pa.RecordBatch | None = None
         for number, node in enumerate(self.nodes):
             if node.only not in (None, cell):
                 continue
-            for part in self._advance(cell, node, arrived):
-                if self.schema is not None and node.output is not None:
-                    yield from _packed(part, number, node.output, self.schema).to_batches()
+            for part in self._advance(cell, node, arrived, answers, log, reports):
+                if self.schema is None or node.output is None:
+                    continue
+                for batch in _packed(part, number, node.output, self.schema).to_batches():
+                    if waiting is not None:
+                        yield waiting
+                    waiting = batch
+        log.close()
+        written = tuple(answers.close())
+        if reports:
+            first = next(iter(reports))
+            self.reports.send(reports | {first: replace(reports[first], written=written)})
+        if waiting is not None:
+            yield waiting
 
-    def _advance(self, cell: int, node: NodeTask, arrived: Arrived) -> Iterator[pa.Table]:
-        """What the operator says, the last part of it when all is logged."""
+    def _advance(
+        self, cell: int, node: NodeTask, arrived: Arrived, answers: AnswerWriter, file: LogFile, reports: Reports
+    ) -> Iterator[pa.Table]:
+        """What the operator says, in parts; then its inputs are logged."""
         began = time.perf_counter()
-        key, log, folder = (self.owner, node.node, cell, node.names), node.logs.get(cell, ()), Path(self.folder)
+        key, log = (self.owner, node.node, cell, node.names), node.logs.get(cell, ())
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         state = _held.take(key) or CellState(node.stage.make, node.columns, node.schema, node.names)
-        read = state.catch_up(log, folder, tick)
-        parts = (part.select(node.stage.output.names).cast(node.stage.output) for part in state.advance(rows, tick))
-        writers = [answer.begin() for answer in node.answers]
-        last = next(parts)
-        said = last.num_rows
-        for part in parts:
-            _write(writers, last)
-            yield last
-            last, said = part, said + part.num_rows
-        _write(writers, last)
-        written = tuple(file for writer in writers for file in writer.close())
-        path = f"{node.node}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
-        new = next_segment(state, log, rows, tick, path, folder)
+        read = state.catch_up(log, file.folder, tick)
+        said = 0
+        for part in state.advance(rows, tick):
+            made = part.select(node.stage.output.names).cast(node.stage.output)
+            answers.write(node.answers, made)
+            said += made.num_rows
+            yield made
+        new = next_segment(state, log, rows, tick, file)
         state.logged(new)
         held = state.operator
         _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
         seconds = time.perf_counter() - began
-        report = CellReport(tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds, read, written)
-        self.reports.send({(node.node, cell): report})
-        yield last
-
-
-def _write(writers: Sequence[AnswerWriter], part: pa.Table) -> None:
-    for writer in writers:
-        writer.write(part.to_batches())
+        reports[node.node, cell] = CellReport(
+            tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds, read
+        )
 
 
 def _packed(part: pa.Table, number: int, output: Sequence[tuple[str, str]], schema: pa.Schema) -> pa.Table:
