@@ -21,7 +21,6 @@ from anabranch.benches.model_server import ask, number_of, running, state_of
 from anabranch.errors import QueryError
 
 ROWS, DISTINCT = 600, 400
-PROGRAM = Path(__file__).with_name("calling_program.py")
 
 
 @pytest.fixture
@@ -208,7 +207,7 @@ def test_secrets_stay_in_the_environment(spark: SparkSession, tmp_path: Path, mo
 @pytest.mark.timeout(240)
 def test_kills_of_workers_and_drivers_pay_no_call_twice(tmp_path: Path) -> None:
     with running(tmp_path / "s", least_seconds=0.02, most_seconds=0.2) as server:
-        command = [sys.executable, str(PROGRAM), server, str(tmp_path / "answers"), "1500"]
+        command = [sys.executable, "-m", "anabranch.benches.calling_program", server, str(tmp_path / "answers"), "1500"]
         paths = os.pathsep.join(path for path in sys.path if path)
         for kind in ("driver", "worker", "driver", ""):
             before = int(str(state_of(server)["paid"]))
