@@ -408,7 +408,7 @@ def test_queries_can_be_registered_in_the_middle_of_ticks(feed: Feed, spark: Spa
     first = engine.query(BUSY, "first").start()
     for second in range(6):
         feed.add((second, second % 2, second))
-    for number in range(8):
+    for number in range(4):
         engine.query("Select k From s Where a > 100", f"q{number}").start()
         engine.stream(f"other{number}", feed.df, timestamp="ts")
     settled(*engine.queries.values())
