@@ -33,7 +33,7 @@ from anabranch.engine.manifest_log import ManifestLog
 from anabranch.engine.marks import Marks, write_mark
 from anabranch.engine.store import AnswerTask, confirm
 from anabranch.errors import QueryError, ResourceError
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
 from tiers import tiers
 

@@ -24,9 +24,9 @@ from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
 from anabranch.planning.index_look_up import IndexLookUp
+from anabranch.planning.probes import Probe
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
-from anabranch.rules.factors import Factor
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
 
@@ -72,10 +72,8 @@ def joins(operator: Operator) -> Iterator[MultiJoin]:
 def switch(operator: Operator, rng: random.Random) -> None:
     """Another plan from here on: new elements of each input of a join probe the others in some other order."""
     for join in joins(operator):
-        join.probes = tuple(
-            tuple(rng.sample([other for other in range(join.inputs) if other != new], join.inputs - 1))
-            for new in range(join.inputs)
-        )
+        others = {new: [other for other in range(join.inputs) if other != new] for new in range(join.inputs)}
+        join.pin({new: rng.sample(each, len(each)) for new, each in others.items()})
 
 
 @dataclass
@@ -186,7 +184,7 @@ class LocalFlows:
         return run(f"SELECT * FROM flow WHERE {wanted}", flow)
 
     def project(self, flow: pa.Table, items: Items) -> pa.Table:
-        if all(each == Scalar.reading(name) for _, each in items for name in each.columns[:1] or [""]):
+        if all(each.column is not None for _, each in items):
             return pa.table({name: flow[each.columns[0]] for name, each in items})
         listed = ", ".join(f"{translated(each.sql)} AS {translated(quoted(name))}" for name, each in items)
         return run(f"SELECT {listed} FROM flow", flow)
@@ -212,10 +210,10 @@ class LocalFlows:
         return pa.table(columns)
 
     def look_up(
-        self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()
+        self, flow: pa.Table, table: pa.Table, pairs: Sequence[tuple[str, str]], probes: Sequence[Probe] = ()
     ) -> pa.Table:
-        if factors:
-            return IndexLookUp.over(table, pairs, factors).found(flow)
+        if probes:
+            return IndexLookUp.over(table, pairs, probes).found(flow)
         connection.register("other", table)
         agree = " AND ".join(translated(f"{quoted(left)} = {quoted(right)}") for left, right in pairs) or "true"
         if VALID_FROM not in table.column_names:

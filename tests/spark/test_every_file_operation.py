@@ -29,7 +29,7 @@ from anabranch import storage
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import compaction, layout, retention
 from anabranch.engine.merging import worth_merging
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from cql.answers import before, expected
 from cql.oracle import Oracle
 from cql.streams import Row, Stream

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from anabranch import storage
 from anabranch.engine.layout import ANSWERS, FOLDED, block_name, block_of, tick_of
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.elements import identities, net_weights, take
 from anabranch.operators.segments import read_tables
 

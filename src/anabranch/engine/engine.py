@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any, Never
 
 from pyspark.errors import AnalysisException
@@ -20,9 +21,11 @@ from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from anabranch import storage
+from anabranch.config import OrderingConfig
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.cql.dialect import parse_query
+from anabranch.cql.statements import Statement
 from anabranch.cql.templates import instantiated
 from anabranch.engine import sysqueries, sysstream
 from anabranch.engine.advising import advice
@@ -38,6 +41,8 @@ from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import QueryState, StreamState
 from anabranch.engine.manifest_log import ManifestLog, committed
 from anabranch.engine.network import forget_nodes, new_nodes
+from anabranch.engine.network_graph import NetworkGraph
+from anabranch.engine.overview import Overview, overview
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.reader import Reader
@@ -63,6 +68,8 @@ from anabranch.spark.schemas import empty_frame
 from anabranch.workload.advice import AdviceReport
 
 MOST_PUBLISHED = 10_000
+MOST_RECENT = 50_000
+"""Rows of SysStream that `recent_ticks` holds."""
 RECENT_EVENTS = 1_000
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -127,6 +134,8 @@ class Engine:
         described = empty_frame(spark, sysqueries.SCHEMA)
         self._registry.relations[sysqueries.NAME] = RelationInput(sysqueries.NAME, described, changing=True)
         self._published: list[sysstream.Row] = []
+        self._recent: deque[tuple[int, list[sysstream.Row]]] = deque()
+        self._rule_sets: dict[str, Rules] = {}
         self._rates = Rates()
         self._events: deque[Event] = deque(maxlen=RECENT_EVENTS)
         self._results = ResultStore(spark, self._folder)
@@ -323,13 +332,14 @@ class Engine:
             if over is None:
                 del self._registry.relations[relation]
             raise
-        return Rules(self, query, relation, folded(key, columns))
+        self._rule_sets[name] = Rules(self, query, relation, folded(key, columns))
+        return self._rule_sets[name]
 
     def bind(self, text: str | exp.Query, name: str = "query") -> Query:
         """The plan of a query that is not registered."""
         return bind(text, self.catalog, name)
 
-    def execute(self, script: str, *, bounded: bool = False) -> list[str]:
+    def execute(self, script: str | Sequence[Statement], *, bounded: bool = False) -> list[str]:
         """Carry out statements (`Create Stream`, `Create Query`, `Show`, ...) and return what they have to say.
 
         Streams are read as they grow, or, if `bounded`, as they are, for `run_batch`.
@@ -362,6 +372,61 @@ class Engine:
         The rate is that of rows which its streams have brought since this was asked before.
         """
         return progress(self._registry, self._manifest, self._runner.reports, self._rates)
+
+    def overview(self) -> Overview:
+        """All that is registered, and how far it is, as plain values.
+
+        Any thread may ask at any time: it reads what the last tick has committed and waits for nothing.
+        """
+        return overview(self._registry, self._manifest, self._runner.reports, self._runtime.titles)
+
+    @property
+    def tick(self) -> int:
+        """The number of the last tick that was committed."""
+        return self._manifest.tick
+
+    def registered(self) -> list[str]:
+        """The names of streams, relations and views; for any thread, as `overview`."""
+        registry = self._registry
+        return [*registry.streams, *registry.relations, *registry.views]
+
+    def network(self) -> NetworkGraph:
+        """Streams, operators and queries as a graph; for any thread, as `overview`."""
+        nodes = {name: dict(state.nodes) for name, state in list(self._manifest.queries.items())}
+        return self._runtime.graph(nodes)
+
+    def recent_ticks(self, after: int = 0) -> list[tuple[int, list[sysstream.Row]]]:
+        """What recent ticks, later than one, have published on SysStream; for any thread, as `overview`."""
+        return [(tick, rows) for tick, rows in list(self._recent) if tick > after]
+
+    @property
+    def rule_sets(self) -> Mapping[str, Rules]:
+        """Registered rules by name."""
+        return {name: rules for name, rules in list(self._rule_sets.items()) if name in self._registry.queries}
+
+    @property
+    def state_bytes(self) -> int | None:
+        """What each Python worker holds in memory of state, as it was set; None is the default."""
+        return self._runtime.state_bytes
+
+    def hold(self, state_bytes: int | None) -> None:
+        """Change what each Python worker holds in memory of state, from the next tick on."""
+        if state_bytes is not None and state_bytes < 0:
+            raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        with self._loop.between_ticks():
+            self._runtime.state_bytes = state_bytes
+
+    def use_policy(self, of: Filter, policy: str, config: OrderingConfig | None = None) -> None:
+        """Let a filter of a query go on with another policy, from the next tick on."""
+        with self._loop.between_ticks():
+            of.use(policy, config)
+
+    def serve(self, port: int = 8765, **options: Any) -> Any:
+        """Serve the console: a web page, an API and metrics of this engine; returns the running service.
+
+        Options are those of `anabranch.console.service.serve`.
+        """
+        return import_module("anabranch.console.service").serve(self, port=port, **options)
 
     def events(self) -> Events:
         """What happened to streams and queries lately: `StreamFailed` and `QueryFailed`."""
@@ -574,9 +639,11 @@ class Engine:
     def _filters(self, query: Query) -> list[Filter]:
         return self._runtime.functions.filters(query.name)
 
-    def _summarized(self, query: Query) -> list[str]:
-        """The streams that are summed up for a query as their rows come."""
-        return sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
+    def _explained(self, query: ContinuousQuery) -> list[str]:
+        """How a query is run."""
+        summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
+        summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
+        return [*summed, *self._runtime.look_ups(query)]
 
     # -- ticks
 
@@ -588,8 +655,12 @@ class Engine:
         seconds = time.perf_counter() - began
         self._manifest = manifest
         did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
-        self._published += sysstream.published(old, manifest, did, self._runtime.titles)
+        published = sysstream.published(old, manifest, did, self._runtime.titles)
+        self._published += published
         del self._published[:-MOST_PUBLISHED]
+        self._recent.append((manifest.tick, published))
+        while len(self._recent) > 1 and sum(len(rows) for _, rows in self._recent) > MOST_RECENT:
+            self._recent.popleft()
         for offer in offers:
             offer.done.set()
         self._loop.committed()

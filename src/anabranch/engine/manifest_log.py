@@ -17,7 +17,7 @@ from anabranch.engine.manifest import Manifest
 from anabranch.engine.tick_records import applied, as_json, changes
 from anabranch.errors import QueryError
 
-VERSION = 7
+VERSION = 8
 SNAPSHOT_TICKS = 100
 """Ticks from one snapshot to the next, at most."""
 SNAPSHOT_BYTES = 1_000_000

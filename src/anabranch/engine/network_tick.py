@@ -158,22 +158,21 @@ class NetworkTick:
             frame._jdf.queryExecution().logical().rdd().unpersist(False)
 
     def _look_for_readers(self) -> None:
-        """Bind the inputs that some text reads; find the filters and operators that are read."""
+        """Bind the inputs that are read; find the filters and operators that are read."""
         inputs: dict[str, Input] = {}
         for member in self._members:
             own = [step for step in member.program.operators if self._chosen[member.node(step)] == (member, step)]
-            texts = [wanted.select.source for step in own for each in step.inputs for wanted in each]
-            texts += [step.instants for step in own if step.instants]
-            texts += [] if member.answer else [member.program.answer.text]
+            read = {view.name for step in own for view in step.reads}
+            read |= set() if member.answer else {view.name for view in member.program.answer.views}
             for step in reversed(member.program.steps):
-                if not any(step.view in text for text in texts):
+                if step.view not in read:
                     continue
                 if isinstance(step, CellStep):
                     self._readers[member.node(step)].append((step, step.view))
                     continue
                 self._filters.insert(0, (member, step))
-                texts += [step.text, *([step.table] if isinstance(step, LookUpStep) else [])]
-            inputs |= {each.view: each for each in member.program.inputs if any(each.view in text for text in texts)}
+                read |= {view.name for view in step.reads}
+            inputs |= {each.view: each for each in member.program.inputs if each.view in read}
         for each in inputs.values():
             self._setting.views.bind(each.view, self._rows(each))
 
@@ -182,7 +181,7 @@ class NetworkTick:
         ready = [each for each in self._filters if depth is None or each[1].depth < depth]
         self._filters = [each for each in self._filters if each not in ready]
         for member, step in ready:
-            rows = self._setting.views.select(step.text, self._begins)
+            rows = self._setting.views.select(step.flow.text, self._begins)
             if isinstance(step, LookUpStep):
                 made = self._setting.looked_up(step, rows, self._manifest)
             else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from anabranch import storage
-from anabranch.logical_plan import TS
+from anabranch.model.names import TS
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from anabranch.engine.store import WRITTEN, WRITTEN_ROW, AnswerTask
+from anabranch.expressions import Scalar
 from anabranch.spark.continuous.exchange import Arrived, Exchange, Parcel, Wanted
 from anabranch.spark.continuous.flows import Select, Sql
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mapping import map_in_arrow
 
-HERE = "0"
+HERE = Scalar.parsed("0")
 """The cell of rows that stay in the partition they are in."""
 
 
@@ -50,4 +51,4 @@ def pass_through(views: Views, answers: Sequence[tuple[Sql, pa.Schema, AnswerTas
 
 def _wanted(branch: Select, schema: pa.Schema) -> Wanted:
     below = branch.nested() if branch.calls else branch
-    return Wanted(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))
+    return Wanted(below, HERE, tuple((name, scalar, schema.field(name).type) for name, scalar in below.items))

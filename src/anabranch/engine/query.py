@@ -17,8 +17,8 @@ from anabranch.engine.durations import duration, refuse_renamed
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import QueryFailed
-from anabranch.logical_plan import OP, Plan, Query
-from anabranch.model.names import quoted
+from anabranch.logical_plan import Plan, Query
+from anabranch.model.names import OP, quoted
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
 
@@ -118,9 +118,8 @@ class ContinuousQuery:
         return self._engine._filters(self.query)
 
     def explain(self) -> str:
-        """The plan, as text, and which streams are summed up as their rows come."""
-        streams = self._engine._summarized(self.query)
-        return render(self.query.plan) + (f"\nsummed up as rows come: {', '.join(streams)}" if streams else "")
+        """The plan, as text, and how it is run: what is summed up as rows come, and what indexes find."""
+        return "\n".join([render(self.query.plan), *self._engine._explained(self)])
 
     def _fail(self, error: BaseException) -> None:
         """Stop with an error, which the log and the engine's events report."""

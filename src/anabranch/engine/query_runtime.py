@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
@@ -12,22 +12,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
+from anabranch.engine.explaining import look_up_in_words, pair_by_pair
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
 from anabranch.engine.layout import ANSWERS, STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
 from anabranch.engine.pass_through import pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
 from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
-from anabranch.logical_plan import OP, TS, scans
-from anabranch.model.names import quoted
+from anabranch.logical_plan import scans
+from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
-from anabranch.spark.continuous.flows import listed
+from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
-from anabranch.spark.continuous.programs import Compiler, FilterStep, Input, LookUpStep, Program
+from anabranch.spark.continuous.programs import FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
@@ -93,7 +95,7 @@ class QueryRuntime:
         self._summaries: dict[str, StructType] = {}
         self.functions = Functions(self._session)
         self.relations = Relations(self._session, folder)
-        self._indexes = Indexes(self._views, self.relations)
+        self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._setting = Setting(
             self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
         )
@@ -117,6 +119,19 @@ class QueryRuntime:
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
         return self._views.select(_answer_text(query, program)).schema
 
+    @property
+    def state_bytes(self) -> int | None:
+        """What each worker may hold of the states of cells."""
+        return self._setting.state_bytes
+
+    @state_bytes.setter
+    def state_bytes(self, given: int | None) -> None:
+        self._setting = replace(self._setting, state_bytes=given)
+
+    def graph(self, nodes: Mapping[str, Mapping[int, str]]) -> NetworkGraph:
+        """The network of all queries, given the nodes that serve their stages."""
+        return network_graph(dict(self._programs), nodes)
+
     def requirements(self, name: str) -> Requirements:
         """What a query asks of its streams; nothing once it is dropped."""
         return self._requirements.get(name, NOTHING_REQUIRED)
@@ -124,6 +139,13 @@ class QueryRuntime:
     def is_direct(self, query: ContinuousQuery) -> bool:
         """Whether a query has no state: rows are answered as they come."""
         return self.requirements(query.name).direct
+
+    def look_ups(self, query: ContinuousQuery) -> list[str]:
+        """How a query finds rows of tables by indexes, in words."""
+        steps = [step for step in self._programs[query.name].steps if isinstance(step, LookUpStep)]
+        plan = query.query.plan
+        told = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
+        return told or pair_by_pair(plan)
 
     def constants(self, name: str) -> set[str]:
         """The relations that must not change any more once a query has begun."""
@@ -197,7 +219,7 @@ class QueryRuntime:
             self._views.bind(each.view, rows if each.is_stream else self._known(each, manifest))
         for step in program.steps:
             assert isinstance(step, FilterStep | LookUpStep), "a query without state has no operators"
-            found = self._views.select(step.text, begins)
+            found = self._views.select(step.flow.text, begins)
             if isinstance(step, LookUpStep):
                 made = self._indexes.look_up(step, found, manifest)
             else:
@@ -288,4 +310,5 @@ def _answer_text(query: ContinuousQuery, program: Program) -> str:
     columns[TS] = f"timestamp_micros({TIME})"
     if not query.query.is_stream:
         columns[OP] = f"CASE WHEN {WEIGHT} > 0 THEN '+' ELSE '-' END"
-    return f"SELECT {listed(columns)} FROM ({program.answer.text})"
+    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns.items())
+    return f"SELECT {listed} FROM ({program.answer.text})"

@@ -31,8 +31,8 @@ from anabranch.engine.layout import first_tick, last_tick, tick_of
 from anabranch.engine.manifest_log import Follower
 from anabranch.engine.marks import Marks
 from anabranch.errors import QueryError, ResourceError, suggest
-from anabranch.logical_plan import OP, TS
 from anabranch.model.moments import micros, moment
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import EVER, FOREVER
 
 ATTEMPTS = 5

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.query import ContinuousQuery
-from anabranch.logical_plan import Query, scans
+from anabranch.logical_plan import Query, scans, user_functions
 
 
 @dataclass
@@ -29,7 +28,5 @@ class Registry:
         streams = [self.streams[name] for name in scans(query.plan, "stream")]
         inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
         tables = [(name, self.relations[name].df.schema.simpleString()) for name in scans(query.plan, "relation")]
-        called = [
-            (name, kind) for name, kind in self.functions.items() if re.search(rf"\b{name}\(", plan, re.IGNORECASE)
-        ]
+        called = [(name, self.functions[name]) for name in user_functions(query.plan)]
         return hashlib.sha256(repr((plan, inputs, tables, sorted(called))).encode()).hexdigest()[:16]

@@ -27,8 +27,7 @@ from anabranch.engine.marks import write_mark
 from anabranch.engine.parquet_statistics import ParquetStatistics
 from anabranch.engine.query import ContinuousQuery, fold_changelog
 from anabranch.engine.sinks import Delivery, Memory, Sink
-from anabranch.logical_plan import OP, TS
-from anabranch.model.names import quoted
+from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER
 from anabranch.spark.mapping import map_in_arrow
 from anabranch.spark.quiet_errors import quiet_errors

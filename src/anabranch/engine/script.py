@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
 
 
-def execute(engine: Engine, spark: SparkSession, text: str, *, bounded: bool) -> list[str]:
+def execute(engine: Engine, spark: SparkSession, script: str | Sequence[cql.Statement], *, bounded: bool) -> list[str]:
     """Carry out a script; what its statements have to say, such as the answer of `Show`."""
     said = []
-    for statement in parse(text):
+    for statement in parse(script) if isinstance(script, str) else script:
         answer = _execute(engine, spark, statement, bounded)
         said += [answer] if answer else []
     return said

@@ -13,7 +13,7 @@ from anabranch import storage
 from anabranch.engine.failures import SPARKS, summarize
 from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.formats import FILE_FORMATS
-from anabranch.logical_plan import TS
+from anabranch.model.names import TS
 
 SHOWN_ROWS = 20
 

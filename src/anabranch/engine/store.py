@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch import storage
 from anabranch.engine.layout import ANSWERS, UNCONFIRMED
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
 from anabranch.spark.continuous.cell_task import WrittenFile
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST

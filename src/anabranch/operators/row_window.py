@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from anabranch.model.arrays import ranges
 from anabranch.operators.arrangement import Arrangement
 from anabranch.operators.base import END, EVER, FOREVER, TIME, Micros, Operator, Tick
 from anabranch.operators.elements import (
@@ -32,7 +33,6 @@ from anabranch.operators.elements import (
     by_both,
     elements,
     ints,
-    ranges,
     sorted_places,
     stacked,
     take,

@@ -33,7 +33,6 @@ from anabranch.logical_plan import (
     scans,
     walk,
 )
-from anabranch.model.names import quoted
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
 from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
 from anabranch.operators.changelog import Changelog
@@ -45,18 +44,29 @@ from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
-from anabranch.planning.probes import comparable, factors_of
+from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import inserts_only, instantaneous, rewrite
-from anabranch.planning.scalars import calls, cast, column, fields_of, later, next_multiple, renamed, same
+from anabranch.planning.scalars import (
+    calls,
+    cast,
+    column,
+    earlier,
+    ending,
+    fields_of,
+    later,
+    next_multiple,
+    not_null,
+    renamed,
+    same,
+)
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
 from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
-from anabranch.rules.factors import Factor
 
 ORDER = "_order"
 SUMS = "_sums_"
-ONE = Scalar("1L")
-NEVER = Scalar(f"{FOREVER}L")
+ONE = Scalar.long(1)
+NEVER = Scalar.long(FOREVER)
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
 CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
 
@@ -168,7 +178,7 @@ class _Reader(Generic[Flow]):
     def _retracting(self, plan: Window, stream: Scan, conditions: Sequence[Scalar], span: int) -> Flow:
         came, left = self._backend.stream(stream), self._backend.expired(stream, span)
         parts = []
-        for flow, start, weight in ((came, column(TIME), ONE), (left, later(span), Scalar("-1L"))):
+        for flow, start, weight in ((came, column(TIME), ONE), (left, later(span), Scalar.long(-1))):
             kept = self._backend.filter(flow, conditions) if conditions else flow
             bounds = [(START, start), (END, NEVER), (WEIGHT, weight)]
             parts.append(self._backend.project(kept, [*same(plan.columns), *bounds]))
@@ -196,12 +206,11 @@ class _Reader(Generic[Flow]):
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
         """What enters or leaves does so at the next multiple of the slide; what is gone by then never shows."""
-        ends = Scalar(f"CASE WHEN {END} = {FOREVER}L THEN {END} ELSE {next_multiple(END, slide)} END", (END,))
-        items = [*same(columns), (START, Scalar(next_multiple(START, slide), (START,))), (END, ends)]
+        items = [*same(columns), (START, next_multiple(START, slide)), (END, ending(END, slide))]
         moved = self._backend.project(flow, [*items, *same(self._carried[2:])])
         if TIME in self._carried:
             return moved  # every row tells the time, also if it never shows
-        return self._backend.filter(moved, [Scalar(f"{START} < {END}", (START, END))])
+        return self._backend.filter(moved, [earlier(START, END)])
 
     def _join(self, plan: Join, then: Then | None) -> Flow:
         moving = looking_up(plan)
@@ -229,26 +238,22 @@ class _Reader(Generic[Flow]):
             keys: Keys = tuple(((0, left), (1, right)) for left, right in pairs)
             kept = ([*names, *ELEMENT], [*own, *valid])
             (flow, table), keys = self._comparable([flow, self._table(inputs[number], valid)], kept, keys)
-            factors, conditions = self._factors(conditions, names, own, flow, table)
-            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys], factors)
+            probes, conditions = self._probes(conditions, names, own, flow, table)
+            flow = self._backend.look_up(flow, table, [(left, right) for (_, left), (_, right) in keys], probes)
             done, names = [*done, number], [*names, *own]
         found = self._backend.project(flow, same((*plan.columns, *ELEMENT)))
         return self._backend.filter(found, conditions) if conditions else found
 
-    def _factors(
+    def _probes(
         self, conditions: Sequence[Scalar], names: Sequence[str], own: Sequence[str], flow: Flow, table: Flow
-    ) -> tuple[list[Factor], list[Scalar]]:
-        """The conditions that an index answers as Spark does, and the others: both sides have to be of one type."""
+    ) -> tuple[list[Probe], list[Scalar]]:
+        """What an index answers as Spark does, and the conditions that are to be tested besides."""
         there, here = self._backend.schema(flow), self._backend.schema(table)
-        alike = {
-            condition
-            for condition in conditions
-            for factor in factors_of([condition], names, own)[0]
-            if there.field(factor.attribute).type == here.field(factor.parameter).type
-            and comparable(here.field(factor.parameter).type)
-        }
-        factors, _ = factors_of([each for each in conditions if each in alike], names, own)
-        return factors, [each for each in conditions if each not in alike]
+
+        def fits(probe: Probe) -> bool:
+            return probe.fits(there.field(probe.attribute).type, [here.field(name).type for name in probe.columns])
+
+        return probes_of(conditions, names, own, fits)
 
     def _table(self, plan: Plan, valid: tuple[str, ...]) -> Flow:
         match plan:
@@ -335,7 +340,7 @@ class _Reader(Generic[Flow]):
 
     def _known(self, flow: Flow, number: int, keys: Keys) -> Flow:
         """Without the rows whose keys are NULL: they agree with nothing."""
-        known = [Scalar(f"{quoted(name)} IS NOT NULL", (name,)) for key in keys for i, name in key if i == number]
+        known = [not_null(name) for key in keys for i, name in key if i == number]
         return self._backend.filter(flow, known) if known else flow
 
     def _aggregate(self, plan: Aggregate, then: Then | None) -> Flow:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anabranch.logical_plan import Scalar, Scan
 from anabranch.operators.base import Operator
-from anabranch.rules.factors import Factor
+from anabranch.planning.probes import Probe
 
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
 """Microseconds from which on, and before which, a version of a row of a relation is there."""
@@ -119,10 +119,8 @@ class Backend(Protocol[Flow]):
     def summary(self, stream: str, flow: Flow) -> Flow:
         """What is summed up of arriving rows of a stream, when it is due; it may be kept instead of the rows."""
 
-    def look_up(
-        self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]], factors: Sequence[Factor] = ()
-    ) -> Flow:
-        """Rows of the flow combined with those of the table that agree on all pairs of columns, and on all factors.
+    def look_up(self, flow: Flow, table: Flow, pairs: Sequence[tuple[str, str]], probes: Sequence[Probe] = ()) -> Flow:
+        """Rows of the flow combined with those of the table that agree on all pairs of columns, and on all probes.
 
         Of versions of rows, those count that are valid at the start of the flow's element.
         """

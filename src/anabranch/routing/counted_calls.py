@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import astuple
 
 import numpy as np
 
@@ -58,6 +59,8 @@ class CountedCalls:
         verdict = self._evaluate(f, rows)
         self.seconds = self._clock() - began
         self._times.record(f, self.seconds, len(rows))
+        if verdict.bill is not None:
+            self._tally.bills[f] += astuple(verdict.bill)
         passed, failures = verdict.passed, verdict.failures or {}
         if failures:
             passed = passed.copy()

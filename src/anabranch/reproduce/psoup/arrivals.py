@@ -11,12 +11,12 @@ import numpy as np
 from anabranch.measure import at_least, at_most, informed
 from anabranch.model.arrays import Counts
 from anabranch.reproduce.psoup import workload
-from anabranch.reproduce.psoup.exhibit import COMPLETE, NOMAT, ONE_ORDER, PARTIAL, TWO_ORDERS, UNCHANGED, Exhibit
+from anabranch.reproduce.psoup.names import COMPLETE, NOMAT, ONE_ORDER, PARTIAL, TWO_ORDERS, UNCHANGED
 from anabranch.reproduce.psoup.predicates import Query
 from anabranch.reproduce.psoup.query_stem import Probing
 from anabranch.reproduce.psoup.running import MATERIALISE, MICRO, system
 from anabranch.reproduce.psoup.system import PSoup
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 WINDOW = 1000
 KINDS: dict[str, Probing] = {"index": "index", "one by one": "one by one", "as arrays": "all at once"}

@@ -19,10 +19,9 @@ from anabranch.mesh.partitions import Partition
 from anabranch.mesh.sa_qm import sa_qm
 from anabranch.mesh.starts import STARTS
 from anabranch.mesh.training import condense
-from anabranch.reproduce.querymesh.exhibit import Exhibit
 from anabranch.reproduce.querymesh.running import through_fabric
 from anabranch.reproduce.querymesh.streams import EARLIER, SAMPLE_TUPLES, skewed
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 ROUTE = "route"
 PAPER = {"extreme-n": 1.06, "content": 1.10, "random": 1.12, "extreme-1": 1.19}

@@ -69,7 +69,7 @@ class Views:
 
     def select(self, text: str, begins: bool = True) -> DataFrame:
         """What a text selects, with the views as they are bound now."""
-        return self.session.sql(text, {BEGINS: begins}) if f":{BEGINS}" in text else self.session.sql(text)
+        return self.session.sql(text, {BEGINS: begins})
 
     def _bind(self, view: str, df: DataFrame) -> None:
         df.createOrReplaceGlobalTempView(_bare(view))
