@@ -10,6 +10,7 @@ from sqlglot import exp
 from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Query, scans, user_functions
+from anabranch.model.prefixes import IN_NETWORK
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Registry:
     relations: dict[str, RelationInput] = field(default_factory=dict)
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
     views: dict[str, str | exp.Query] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=lambda: {IN_NETWORK: "boolean"})
 
     def fingerprint(self, query: Query) -> str:
         """Of a query's plan and its inputs: what one has kept serves no other."""
