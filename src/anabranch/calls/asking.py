@@ -1,6 +1,6 @@
 """Asks a predicate's function about many rows at a time.
 
-Equal rows are asked once, whoever asks, and what was answered before not at all. A call waits for a place among those
+Equal rows are asked once for all tasks, and what was answered before not at all. A call waits for a place among those
 under way, for money, and for the rate; it is made, made again where the service says so, and its answer is kept before
 it counts. A call that has begun ends, though who asked may have gone meanwhile.
 """

@@ -3,7 +3,7 @@
 It is run as `python -m anabranch.calls.caller FOLDER`.
 
 It is started by the first worker that needs it, in a session of its own. So it outlives workers and drivers that are
-killed: calls that are under way end, their answers are kept, and whoever asks again finds them. It ends by itself when
+killed: calls that are under way end, their answers are kept, and the next one to ask finds them. It ends by itself when
 nobody has been connected for a while.
 """
 
