@@ -39,8 +39,9 @@ class Negated:
 class Functions:
     """Registered functions, and the filters that call them: a filter goes on learning from tick to tick."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, added: Callable[[], None] = lambda: None) -> None:
         self._spark = spark
+        self._added = added
         self._functions: dict[str, tuple[Callable[..., Any], str]] = {}
         self._filters: dict[tuple[str, tuple[Scalar, ...]], Filter] = {}
         self._functions[IN_NETWORK] = (in_network, "boolean")
@@ -55,6 +56,7 @@ class Functions:
         """Register a function."""
         self._functions[name] = (function, returns)
         self._spark.udf.register(name, F.udf(function, returns))
+        self._added()
 
     def apply(self, query: str, df: DataFrame, conditions: Sequence[Scalar]) -> DataFrame:
         """Rows for which all conditions are true; their order adapts."""

@@ -29,6 +29,7 @@ from anabranch.engine.store import WRITTEN_ROW, BufferTask
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
+from anabranch.spark.continuous.analyses import Analyses
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.programs import FilterStep, Input, LookUpStep, Program
@@ -95,7 +96,8 @@ class QueryRuntime:
         self._requirements: dict[str, Requirements] = {}
         self._nothing: dict[str, DataFrame] = {}
         self._summaries: dict[str, StructType] = {}
-        self.functions = Functions(self._session)
+        self._analyses = Analyses()
+        self.functions = Functions(self._session, self._analyses.forget)
         self.relations = Relations(self._session, folder)
         self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._setting = Setting(
@@ -109,7 +111,8 @@ class QueryRuntime:
         If `summing`, its streams may be summed up for it as they come.
         """
         salt = "" if query.share else query.name
-        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt)
+        about = (self._grid, self._order, self._sample, summing, salt, self._analyses)
+        compiler = Compiler(self._views, query.name, *about)
         self.forget(query.name)
         program = self._programs[query.name] = compiler.compile(query.query)
         for each in (each for each in program.inputs if each.name in program.summaries):
@@ -119,7 +122,8 @@ class QueryRuntime:
         needs = {name: program.held.get(name, 0) for name in names}
         direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
-        return self._views.select(_answer_text(query, program)).schema
+        text = _answer_text(query, program)
+        return self._analyses.of(("answer", compiler.shape(text)), lambda: self._views.select(text).schema)
 
     @property
     def state_bytes(self) -> int | None:
@@ -168,6 +172,7 @@ class QueryRuntime:
     def forget_source(self, name: str) -> None:
         """A stream or relation is gone; another one may come under its name."""
         self._nothing.pop(name, None)
+        self._analyses.forget()
         self._views.drop_source(name)
         self.relations.forget(name)
 

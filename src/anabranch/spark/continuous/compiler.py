@@ -21,6 +21,7 @@ from anabranch.operators.segments import INPUT
 from anabranch.planning.probes import Probe, comparable
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
+from anabranch.spark.continuous.analyses import Analyses, shape
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Instants, Known, Matched, Select, Sql, Summed, View, hashed, matched
@@ -52,6 +53,8 @@ class Compiler:
         Whether streams may be summed up as they come; else that is done when rows are due.
     salt
         Part of all signatures: operators with different salts are never the same.
+    analyses
+        What Spark has said about texts.
     """
 
     def __init__(
@@ -63,8 +66,11 @@ class Compiler:
         empty: Callable[[Input], DataFrame],
         summing: bool,
         salt: str = "",
+        analyses: Analyses | None = None,
     ) -> None:
         self._views = views
+        self._analyses = analyses or Analyses()
+        self._made_of: dict[str, str] = {}
         self._session = views.session
         self._owner = owner
         self._grid = grid
@@ -106,6 +112,7 @@ class Compiler:
         if scan.name not in self._batches:
             self._batches[scan.name] = Input(self._view(f"batch_{scan.name}"), "came", scan.name)
             self._views.bind(self._batches[scan.name].view, self._empty(self._batches[scan.name]))
+            self._made_of[self._batches[scan.name].view] = f"batch of {scan.name}"
         return _selected(scan, self._batches[scan.name], (TIME,))
 
     def expired(self, scan: Scan, span: int) -> Sql:
@@ -242,16 +249,23 @@ class Compiler:
         streams = {each.source for each in (*self._inputs.values(), *self._batches.values()) if each.is_stream}
         if len(conditions) < 2 or not flow.views <= streams:
             return False
+        key = ("trivial", self.shape(flow.text), *(self.shape(each.sql) for each in conditions))
+        return not self._analyses.of(key, lambda: self._all_trivial(flow, conditions))
+
+    def _all_trivial(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
         rows = self._views.select(flow.text)
-        judged = [inspect(rows, native(F.expr(each.sql))) for each in conditions]
-        return not all(each.trivial for each in judged)
+        return all(inspect(rows, native(F.expr(each.sql))).trivial for each in conditions)
+
+    def shape(self, text: str) -> str:
+        """What a text has in common with those of other queries that are analysed alike."""
+        return shape(text, self._made_of)
 
     def _check_types(self, flow: Sql, scalars: Sequence[Scalar]) -> None:
         if self._query is not None:
-            check_types(self._session, self._query, scalars, flow.text)
+            check_types(self._session, self._query, scalars, flow.text, self._analyses, self.shape)
 
     def _schema(self, text: str) -> pa.Schema:
-        return arrow_schema(self._views.select(text).schema)
+        return self._analyses.of(("schema", self.shape(text)), lambda: arrow_schema(self._views.select(text).schema))
 
     def _renamed(self, scan: Scan, source: Input, more: Sequence[str] = ()) -> Sql:
         if scan.kind == "stream":
@@ -273,6 +287,7 @@ class Compiler:
         return View(self._view(what), known.rows, tuple(known.columns.items()), depth)
 
     def _bind_empty(self, view: str, schema: pa.Schema) -> None:
+        self._made_of[view] = str(schema)
         self._views.bind(view, empty_frame(self._session, from_arrow_schema(schema)))
 
 
