@@ -22,7 +22,7 @@ from anabranch.model.names import quoted
 from anabranch.operators.base import END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
 from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
-from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, Segment, next_segment
+from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import TappedOperator
 from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.probes import Probe
@@ -127,9 +127,10 @@ class Cells:
         for tap, part in state.advance(table, tick):
             out[tap].append(part)
         if self.folder is not None:
-            path = f"{self.node(stage)}-{cell}-{uuid.uuid4().hex}"
+            file = LogFile(self.folder, f"{self.node(stage)}-{cell}-{uuid.uuid4().hex}")
             full = table.num_rows > 0 and len(log) >= self.longest_log  # repeated it is as long as the longest
-            self.logs[key] = next_segment(state, log * LONGEST_LOG if full else log, table, tick, path, self.folder)
+            self.logs[key] = next_segment(state, log * LONGEST_LOG if full else log, table, tick, file)
+            file.close()
             state.logged(self.logs[key])
         return {tap: pa.concat_tables(parts) for tap, parts in out.items()}
 

@@ -181,6 +181,27 @@ def test_the_number_of_tasks_does_not_grow_with_that_of_queries(spark: SparkSess
     assert tasks(12) == tasks(3)
 
 
+def test_the_file_work_of_a_tick_does_not_grow_with_its_queries(spark: SparkSession, frame: DataFrame) -> None:
+    def operations(count: int) -> tuple[Counter[str], int]:
+        made = engine(spark, frame)
+        for number in range(count):
+            where = f"Where value > {number} Group By sensor"
+            made.query(f"Select sensor, Count(*) As n From readings [Range 30 Seconds] {where}", name=f"q{number}")
+            made.query(f"{COUNT} Having Count(*) < {10 + number}", name=f"h{number}")
+            made.query(f"Select sensor From readings Where value > {number}", name=f"p{number}")
+        seen, described = Counter[str](), made._folder / "queries"
+        with storage.watching(lambda operation, path: seen.update([] if described in path.parents else [operation])):
+            answers = made.run_batch()
+        assert all(df.count() > 0 for df in answers.values())
+        kinds = {path.parts[0] for path in (each.relative_to(made._folder) for each in storage.files(made._folder))}
+        assert {"answers", "state"} <= kinds
+        cells, files = made._manifest.cells, storage.files(made._folder / "answers")
+        assert len(files) <= 3 * cells, "one for each task: of operators, of what follows them, and of filters"
+        return seen, len(storage.files(made._folder / "state"))
+
+    assert operations(5) == operations(2)
+
+
 def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark: SparkSession, tmp_path: Path) -> None:
     def write(first: int, last: int) -> None:
         spark.createDataFrame(ROWS[first:last], SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))

@@ -466,12 +466,13 @@ class Engine:
         with self._loop.between_ticks():
             if query is not None or name in self._manifest.queries:
                 self._registry.queries.pop(name, None)
-                self._manifest.queries.pop(name, None)
+                state = self._manifest.queries.pop(name)
                 before = self._manifest.segments()
                 forget_nodes(self._manifest)
                 self._runtime.forget(name)
                 self._want()
-                self._clear(name, "answers", "delivered", "queries")  # summaries for it alone go with the next tick
+                self._clear(name, "delivered", "queries")  # summaries for it alone go with the next tick
+                self._results.dropped(state, self._manifest.tick)
                 for path in before - self._manifest.segments():
                     self._results.clear(path, STATE)
             elif name in self._registry.streams:
@@ -593,8 +594,7 @@ class Engine:
                 self._lost(offer.stream.name, offer.error)
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
-        for query in registry.queries.values():
-            self._results.deliver(query, self._manifest.tick)
+        self._results.deliver(registry.queries.values(), self._manifest)
         for query in registry.queries.values():
             if query.error is None:
                 query.status = "ended"
@@ -638,7 +638,10 @@ class Engine:
             raise TimeoutError(f"query {query.name} was still busy after {timeout} s")
 
     def _answer(self, query: Query) -> DataFrame:
-        return self._results.read(query.name, self._manifest.tick)
+        return self._results.read(query.name, self._manifest.queries[query.name], self._manifest.tick)
+
+    def _contents(self, query: Query) -> DataFrame:
+        return self._results.contents(query.name, self._manifest.queries[query.name], self._manifest.tick)
 
     def _filters(self, query: Query) -> list[Filter]:
         return self._runtime.functions.filters(query.name)
@@ -671,11 +674,9 @@ class Engine:
             offer.done.set()
         self._loop.committed()
         self._results.note(self._runner.answered)
-        for query in list(self._registry.queries.values()):
-            self._results.deliver(query, manifest.tick)
-            self._results.let_go(query, manifest.queries[query.name].position, manifest.tick)
-            self._results.compact(query, manifest)
-        self._results.mark(manifest)
+        queries = list(self._registry.queries.values())
+        self._results.deliver(queries, manifest)
+        self._results.keep(queries, manifest)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot be read: queries that read it stop, others go on."""
@@ -817,6 +818,7 @@ class Engine:
             direct=required.direct,
             registered=self._manifest.tick,
             nodes=new_nodes(self._runtime.signatures(query.name), self._manifest),
+            number=self._manifest.new_number(),
         )
 
     def _want(self) -> None:

@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
 from anabranch.engine.layout import STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState
+from anabranch.engine.pass_through import PATHS, pass_through
 from anabranch.engine.query import ContinuousQuery
-from anabranch.engine.store import WRITTEN_ROW, AnswerTask
 from anabranch.logical_plan import Scalar
 from anabranch.operators.base import Tick
 from anabranch.planning.stages import first
@@ -81,11 +82,11 @@ class Member:
         """The node of the network that is a step of its program."""
         return self.state.nodes[step.stage.number]
 
-    def task(self, folder: Path, prefix: str, names: dict[str, str]) -> AnswerTask:
+    def task(self, names: dict[str, str]) -> AnswerTask:
         """What writes its answer, of columns with these names."""
         query = self.query.query
         shown = zip((names[name] for name in query.plan.columns), query.output, strict=True)
-        return AnswerTask(query.name, str(folder), filed(prefix), tuple(shown), not query.is_stream)
+        return AnswerTask(self.state.number, tuple(shown), not query.is_stream)
 
 
 class NetworkTick:
@@ -126,6 +127,7 @@ class NetworkTick:
         self._tick = Tick(state.position, until)
         self._begins = state.position == state.since
         self._prefix = prefix
+        self._folder = AnswerFolder(str(setting.folder), filed(prefix))
         self._reports = reports
         self._rows = rows
         self._chosen: dict[str, tuple[Member, CellStep]] = {}
@@ -146,12 +148,15 @@ class NetworkTick:
             self._bind_filters(depth)
             parts += self._layer([node for node, (_, step) in self._chosen.items() if step.depth == depth])
         self._bind_filters()
-        for member in self._members:
-            if member.answer is None:
-                names = {name: name for name in member.program.answer.columns}
-                task = member.task(self._setting.folder, self._prefix, names)
-                rows = self._setting.views.select(member.program.answer.text, self._begins)
-                parts.append(map_in_arrow(rows, task, WRITTEN_ROW))
+        others = [member for member in self._members if member.answer is None]
+        if others:
+            answers = [
+                (each.program.answer, each.program.schema, each.task({name: name for name in columns}))
+                for each in others
+                for columns in [each.program.answer.columns]
+            ]
+            views, cells = self._setting.views, len(self._setting.grid)
+            parts.append(pass_through(views, answers, self._folder, begins=self._begins, tasks=cells))
         return parts
 
     def release(self) -> None:
@@ -201,10 +206,12 @@ class NetworkTick:
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
         folder = str(setting.folder / STATE)
-        task = CellTask(setting.owner, tasks, folder, self._prefix, self._reports, setting.state_bytes, schema)
+        task = CellTask(
+            setting.owner, tasks, folder, self._prefix, self._reports, self._folder, setting.state_bytes, schema
+        )
         sent = setting.views.select(exchange.text, self._begins).repartition(len(setting.grid), CELL)
         if schema is None:
-            return [map_in_arrow(sent, task, WRITTEN_ROW)]
+            return [map_in_arrow(sent, task, PATHS)]
         made = map_in_arrow(sent, task, from_arrow_schema(schema))
         if sum(len(self._readers[tap]) for tap in read) > 1:
             made = made.localCheckpoint(eager=False)  # computed once, and a leaf of the plans of those who read it
@@ -252,7 +259,7 @@ class NetworkTick:
             if step is not None and (member.node(step), step.tap) == (node, tap):
                 there = self._there(node, step)
                 names = {here: there.get(name, name) for name, here in step.stage.shown}
-                tasks.append(member.task(self._setting.folder, self._prefix, names))
+                tasks.append(member.task(names))
         return tasks
 
     def _there(self, node: str, step: CellStep) -> dict[str, str]:

@@ -111,7 +111,7 @@ class ContinuousQuery:
                 f"the answer of {self.name} is a stream, which has no current state",
                 hint="leave out Istream, Dstream and Rstream",
             )
-        return fold_changelog(self.to_dataframe(), self.query.output)
+        return fold_changelog(self._engine._contents(self.query), self.query.output)
 
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""

@@ -12,10 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
+from anabranch.engine.answer_blocks import Entries, read_index
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
 from anabranch.engine.explaining import look_up_in_words, pair_by_pair
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
-from anabranch.engine.layout import ANSWERS, STATE, filed
+from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
@@ -23,7 +25,7 @@ from anabranch.engine.pass_through import pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
-from anabranch.engine.store import WRITTEN_ROW, AnswerTask, BufferTask
+from anabranch.engine.store import WRITTEN_ROW, BufferTask
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
@@ -187,10 +189,7 @@ class QueryRuntime:
         """What queries that are equally far do in a tick."""
         members = [Member(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
         state = members[0].state
-        for query in queries:
-            storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
-        for node in {node for member in members for node in member.state.nodes.values()}:
-            storage.make_folder(self._folder / STATE / node)
+        self._make_folders(prefix)
 
         def rows(each: Input) -> DataFrame:
             if each.kind == "changes":
@@ -202,24 +201,29 @@ class QueryRuntime:
 
         return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows)
 
-    def direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, *, begins: bool) -> DataFrame:
-        """What a query without state answers to rows of its stream, with their `_time`."""
-        self._bind_direct(query, manifest, rows, begins)
-        return self._views.select(_answer_text(query, self._programs[query.name]), begins)
-
-    def direct_together(
+    def direct(
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
     ) -> DataFrame:
         """What queries without state answer to rows of their stream, written; the rows say where."""
+        self._make_folders(prefix)
         answers = []
         for query in queries:
-            storage.make_folder((self._folder / ANSWERS / query.name / filed(prefix)).parent)
             self._bind_direct(query, manifest, rows, begins)
             program, plan = self._programs[query.name], query.query.plan
             shown = tuple(zip(plan.columns, query.query.output, strict=True))
-            task = AnswerTask(query.name, str(self._folder), filed(prefix), shown, not query.query.is_stream)
+            task = AnswerTask(manifest.queries[query.name].number, shown, not query.query.is_stream)
             answers.append((program.answer, program.schema, task))
-        return pass_through(self._views, answers, begins=begins)
+        return pass_through(self._views, answers, AnswerFolder(str(self._folder), filed(prefix)), begins=begins)
+
+    def _make_folders(self, prefix: str) -> None:
+        """The driver makes folders, workers write files."""
+        storage.make_folder((self._folder / ANSWERS / filed(prefix)).parent)
+        storage.make_folder(self._folder / STATE)
+
+    def indexes(self, paths: Sequence[str]) -> list[Entries]:
+        """What files of answers say that are not confirmed yet."""
+        storage.require(self._folder / (path + UNCONFIRMED) for path in paths)
+        return [read_index(self._folder / (path + UNCONFIRMED)) for path in paths]
 
     def _bind_direct(self, query: ContinuousQuery, manifest: Manifest, rows: DataFrame, begins: bool) -> None:
         program = self._programs[query.name]

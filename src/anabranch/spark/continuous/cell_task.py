@@ -12,13 +12,13 @@ import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from anabranch.operators.base import Operator, Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
-from anabranch.operators.segments import INPUT, CellState, Segment, next_segment
+from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import Tap, TappedOperator
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 from anabranch.spark.mailbox import Address
@@ -27,35 +27,29 @@ NODE = "_node"
 _held: HeldStates[CellState] = HeldStates()
 
 
-@dataclass(frozen=True)
-class WrittenFile:
-    """A file with rows of a query's answer."""
-
-    query: str
-    path: str
-    rows: int
-
-
 class AnswerWriter(Protocol):
-    """Writes rows of an answer."""
+    """Writes the answers of a task."""
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write some rows."""
+    def write(self, tasks: Sequence[Any], table: pa.Table) -> None:
+        """Take rows that answer some queries."""
 
-    def close(self) -> Sequence[WrittenFile]:
-        """The end; returns what was written."""
+    def close(self) -> Sequence[str]:
+        """The end; returns the files that were written."""
 
 
-class Answer(Protocol):
-    """The answer of a query, as a worker writes it."""
+class Answers(Protocol):
+    """Where the answers of a tick are written."""
 
     def begin(self) -> AnswerWriter:
-        """Begin to write."""
+        """Begin to write those of a task."""
 
 
 @dataclass(frozen=True)
 class CellReport:
-    """What an operator did in one cell in one tick; the last two are what it holds without its taps."""
+    """What an operator did in one cell in one tick; the last two are what it holds without its taps.
+
+    The files of answers that its task has written are in the report of the task's first operator.
+    """
 
     log: tuple[Segment, ...]
     rows_in: int
@@ -64,7 +58,7 @@ class CellReport:
     held_bytes: int
     seconds: float
     segments_read: int
-    written: tuple[WrittenFile, ...] = ()
+    written: tuple[str, ...] = ()
     base_rows: int = 0
     base_bytes: int = 0
 
@@ -105,7 +99,7 @@ class TapTask:
 
     tap: Tap
     schema: pa.Schema
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Any, ...] = ()
     instants: int | None = None
     output: tuple[int, tuple[tuple[str, str], ...]] | None = None
 
@@ -201,6 +195,8 @@ class CellTask:
         Part of the names of what is written.
     reports
         Where reports go.
+    answers
+        Where answers go.
     state_bytes
         What a worker may hold of the states of all cells that it has seen.
     schema
@@ -212,48 +208,61 @@ class CellTask:
     folder: str
     attempt: str
     reports: Address
+    answers: Answers
     state_bytes: int | None = None
     schema: pa.Schema | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Advance the cell by a tick."""
+        """Advance the cell by a tick; the last batch is let go when all is written."""
         found = list(batches)
         if not found:
             return
         table = pa.Table.from_batches(found)
         cell, arrived = cell_of(table), Arrived(table)
+        log = LogFile(Path(self.folder), f"{self.attempt}-{cell}-{uuid.uuid4().hex[:8]}.log")
+        answers, reports = self.answers.begin(), Reports()
+        waiting: pa.RecordBatch | None = None
         for node in self.nodes:
             if node.only not in (None, cell):
                 continue
-            for tap, part in self._advance(cell, node, arrived):
-                if self.schema is not None and tap.output is not None:
-                    yield from _packed(part, *tap.output, self.schema).to_batches()
+            for tap, part in self._advance(cell, node, arrived, answers, log, reports):
+                if self.schema is None or tap.output is None:
+                    continue
+                for batch in _packed(part, *tap.output, self.schema).to_batches():
+                    if waiting is not None:
+                        yield waiting
+                    waiting = batch
+        log.close()
+        written = tuple(answers.close())
+        if reports:
+            first = next(iter(reports))
+            self.reports.send(reports | {first: replace(reports[first], written=written)})
+        if waiting is not None:
+            yield waiting
 
-    def _advance(self, cell: int, node: NodeTask, arrived: Arrived) -> Iterator[tuple[TapTask, pa.Table]]:
-        """What the operator says, the last part of it when all is logged."""
+    def _advance(
+        self, cell: int, node: NodeTask, arrived: Arrived, answers: AnswerWriter, file: LogFile, reports: Reports
+    ) -> Iterator[tuple[TapTask, pa.Table]]:
+        """What the operator says, in parts; then its inputs are logged."""
         began = time.perf_counter()
-        key, log, folder = (self.owner, cell, *node.held_as), node.logs.get(cell, ()), Path(self.folder)
+        key, log = (self.owner, cell, *node.held_as), node.logs.get(cell, ())
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         state = _held.take(key) or CellState(node.start, node.columns, node.schema, node.names)
-        read = state.catch_up(log, folder, tick)
-        writers = {name: [answer.begin() for answer in tap.answers] for name, tap in node.taps.items()}
-        said, last = 0, None
+        read = state.catch_up(log, file.folder, tick)
+        said = 0
         for name, part in state.advance(rows, tick):
-            if last is not None:
-                yield last
             tap = node.taps[name]
-            last = tap, part.select(tap.schema.names).cast(tap.schema)
-            _write(writers[name], last[1])
-            said += part.num_rows
-        written = tuple(file for some in writers.values() for writer in some for file in writer.close())
-        path = f"{node.node}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
-        new = next_segment(state, log, rows, tick, path, folder)
+            made = part.select(tap.schema.names).cast(tap.schema)
+            answers.write(tap.answers, made)
+            said += made.num_rows
+            yield tap, made
+        new = next_segment(state, log, rows, tick, file)
         state.logged(new)
         held = state.operator
         _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
         seconds = time.perf_counter() - began
-        report = CellReport(
+        reports[node.node, cell] = CellReport(
             tuple(new),
             rows.num_rows,
             said,
@@ -261,18 +270,9 @@ class CellTask:
             held.held_bytes,
             seconds,
             read,
-            written,
-            held.base_rows,
-            held.base_bytes,
+            base_rows=held.base_rows,
+            base_bytes=held.base_bytes,
         )
-        self.reports.send({(node.node, cell): report})
-        if last is not None:
-            yield last
-
-
-def _write(writers: Sequence[AnswerWriter], part: pa.Table) -> None:
-    for writer in writers:
-        writer.write(part.to_batches())
 
 
 def _packed(part: pa.Table, number: int, output: Sequence[tuple[str, str]], schema: pa.Schema) -> pa.Table:
