@@ -61,6 +61,7 @@ from anabranch.events import Event, StreamFailed
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.spark.connect import require_classic
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -123,6 +124,7 @@ class Engine:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        require_classic(spark)
         warm_up(spark)
         self._spark = spark
         self._folder = folder
@@ -245,10 +247,14 @@ class Engine:
         """
         return self._change(name, self._runtime.relations.replace, rows, at)
 
-    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
-        """Register a function for use in queries; conditions that call it are ordered while they run."""
+    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean", **calling: Any) -> None:
+        """Register a function for use in queries; conditions that call it are ordered while they run.
+
+        One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
+        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
+        """
         self._fresh(name)
-        self._runtime.functions.add(name, function, returns)
+        self._runtime.functions.add(name, function, returns, calling)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
@@ -358,7 +364,8 @@ class Engine:
         return self._listing(kind).text()
 
     def _listing(self, kind: str) -> Listing:
-        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports)
+        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
@@ -458,6 +465,7 @@ class Engine:
             for each in self._registry.queries.values()
             if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
         ]
+        readers += [] if readers else self._naming(name)
         if readers:
             raise QueryError(f"{name!r} is read by {', '.join(readers)}", hint="drop them first")
         query = self._registry.queries.get(name)
@@ -494,6 +502,18 @@ class Engine:
                 del self._registry.views[name]
             else:
                 raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+
+    def _naming(self, name: str) -> list[str]:
+        """Queries and views that read another query, or a view, by its name."""
+        written = {each.name: each.written for each in self._registry.queries.values()} | self._registry.views
+        found = []
+        for reader, text in written.items():
+            if reader != name and (not isinstance(text, str) or name.lower() in text.lower()):
+                tree = parse_query(text) if isinstance(text, str) else text
+                own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+                named = {each.name.lower() for each in tree.find_all(exp.Table)} - own
+                found += [reader] if name.lower() in named else []
+        return found
 
     def _clear(self, name: str, *kinds: str) -> None:
         """Commit that something is gone, then delete what it has left."""
@@ -652,7 +672,10 @@ class Engine:
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
         nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
         shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
-        return [*self._runtime.described(query.name), *shared, *summed, *self._runtime.look_ups(query)]
+        folds = self._runtime.folds(self._registry.queries).values()
+        folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
+        look_ups = self._runtime.look_ups(query)
+        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups]
 
     # -- ticks
 

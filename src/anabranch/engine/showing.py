@@ -40,9 +40,14 @@ class Listing:
 
 
 def listing(
-    kind: str, registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str], reports: Reports
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
 ) -> Listing:
-    """The table of a kind."""
+    """The table of a kind; `folds` are the queries that are answered as one, by what they have in common."""
     match kind:
         case "queries":
             return _queries(registry, manifest)
@@ -65,7 +70,7 @@ def listing(
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
-            return _sharing(shared_nodes(manifest, titles, reports))
+            return _sharing(shared_nodes(manifest, titles, reports), folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -81,14 +86,19 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(nodes: Sequence[SharedNode]) -> Listing:
-    """Operators that several queries use, and what that saves."""
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+    """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
     for each in nodes:
-        some = ", ".join(each.queries[:MOST_NAMES]) + (" ..." if len(each.queries) > MOST_NAMES else "")
         numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
-        rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), some))
+        rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
+    for template, members in sorted(folds.items()):
+        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
     return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
 
 
 def _changed(manifest: Manifest, name: str) -> str:

@@ -100,9 +100,8 @@ class Identity:
 
     def _spec(self, window: WindowSpec) -> str:
         if self.windows or window.span == 0:
-            return f"{window.span} {window.rows} {window.slide} {window.slide_rows}"
-        given = (window.span, window.rows, window.slide, window.slide_rows)
-        return " ".join("-" if each is None else "?" for each in given)
+            return " ".join(map(str, window.limits))
+        return " ".join("-" if each is None else "?" for each in window.limits)
 
     def _aggregate(self, plan: Aggregate) -> Known:
         text, names = self.known(plan.input)

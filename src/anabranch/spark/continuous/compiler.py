@@ -18,6 +18,7 @@ from anabranch.logical_plan import Query, Scan
 from anabranch.model.build import native
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.segments import INPUT
+from anabranch.planning.constants import masked
 from anabranch.planning.probes import Probe, comparable
 from anabranch.planning.reading import read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
@@ -25,6 +26,7 @@ from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Instants, Known, Matched, Select, Sql, Summed, View, hashed, matched
 from anabranch.spark.continuous.grid import Grid, code
+from anabranch.spark.continuous.known_types import KnownTypes, without_constants
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, InputKind, LookUpStep, Program, Step
 from anabranch.spark.continuous.signatures import signature, tap_signature
 from anabranch.spark.continuous.summaries import BATCH, NEWEST, OLDEST, summary_name
@@ -52,6 +54,8 @@ class Compiler:
         Whether streams may be summed up as they come; else that is done when rows are due.
     salt
         Part of all signatures: operators with different salts are never the same.
+    types
+        What Spark has said for other queries.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Compiler:
         empty: Callable[[Input], DataFrame],
         summing: bool,
         salt: str = "",
+        types: KnownTypes | None = None,
     ) -> None:
         self._views = views
         self._session = views.session
@@ -72,6 +77,7 @@ class Compiler:
         self._empty = empty
         self._summing = summing
         self._salt = salt
+        self._types = types or KnownTypes()
         self._summaries: dict[str, str] = {}
         self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
@@ -139,7 +145,8 @@ class Compiler:
     def schema(self, flow: Sql) -> pa.Schema:
         """Names and types of a flow's columns."""
         if flow not in self._schemas:
-            self._schemas[flow] = self._schema(flow.text)
+            question = ("schema", without_constants(flow))
+            self._schemas[flow] = self._types.ask(question, lambda: self._schema(flow.text))
         return self._schemas[flow]
 
     def filter(self, flow: Sql, conditions: Sequence[Scalar]) -> Sql:
@@ -243,13 +250,22 @@ class Compiler:
         streams = {each.source for each in (*self._inputs.values(), *self._batches.values()) if each.is_stream}
         if len(conditions) < 2 or not flow.views <= streams:
             return False
-        rows = self._views.select(flow.text)
-        judged = [inspect(rows, native(F.expr(each.sql))) for each in conditions]
-        return not all(each.trivial for each in judged)
+
+        def judged() -> bool:
+            rows = self._views.select(flow.text)
+            return not all(inspect(rows, native(F.expr(each.sql))).trivial for each in conditions)
+
+        return self._types.ask(("order", without_constants(flow), tuple(map(masked, conditions))), judged)
 
     def _check_types(self, flow: Sql, scalars: Sequence[Scalar]) -> None:
-        if self._query is not None:
-            check_types(self._session, self._query, scalars, flow.text)
+        query = self._query
+        if query is None:
+            return
+        texts = {field.name for field in self.schema(flow) if pa.types.is_string(field.type)}
+        asked = tuple(masked(each, texts.__contains__) for each in scalars)
+        self._types.ask(
+            ("check", without_constants(flow), asked), lambda: check_types(self._session, query, scalars, flow.text)
+        )
 
     def _schema(self, text: str) -> pa.Schema:
         return arrow_schema(self._views.select(text).schema)
