@@ -7,6 +7,9 @@ SPARKS := 4.0 4.1 4.2 4.3
 JOBS     ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile
 
+# Each process has one core: threads of linear algebra would wait for each other.
+quick test test-full: export OPENBLAS_NUM_THREADS = 1
+
 # The first Python that is new enough and can make a virtual environment; `make PYTHON=...` overrides.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \

@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from anabranch.calls.rate import Rate
+from anabranch.calls.reply import Reply
 from anabranch.config import OrderingConfig
 from anabranch.errors import AnabranchError, MissingExtra, QueriesFailed
 from anabranch.model.build import lookup, predicate
@@ -35,6 +37,8 @@ __all__ = [
     "MeshConfig",
     "OrderingConfig",
     "QueriesFailed",
+    "Rate",
+    "Reply",
     "local_session",
     "lookup",
     "predicate",
@@ -54,7 +58,7 @@ _NEED_SPARK = {
     "where": "spark.filters.filter",
 }
 _ON_FIRST_USE = {"MeshConfig": "mesh.config", "open": "engine.reader"}
-"""`open` is not in `__all__`: whoever imports all names keeps Python's own."""
+"""`open` is not in `__all__`: `from anabranch import *` leaves Python's own `open` alone."""
 
 
 def __getattr__(name: str) -> Any:

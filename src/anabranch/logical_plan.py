@@ -1,8 +1,8 @@
 """The logical plan of a continuous query: a tree of streams, windows, relational operators, and a way back to a stream.
 
 Every node but a stream yields a relation, a bag of rows that varies with time. Columns carry names that are unique
-within a query, so that no operator has to rename what it joins. Expressions are kept as text in Spark's SQL together
-with the columns that they read: plans can be compared and written down, and this module needs no Spark and no parser.
+within a query, so that no operator has to rename what it joins. Plans are data: they can be compared, hashed and
+written down, and expressions are trees (`expressions.py`).
 
 >>> packets = Scan("packets", "stream", (("dst", "dst_1"),))
 >>> busy = Aggregate(Window(packets, span=60_000_000), ("dst_1",), (Aggregation("n_2", "count"),))
@@ -16,27 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from anabranch.model.names import quoted
+from anabranch.expressions import Scalar as Scalar
 from anabranch.model.time_units import in_words
 
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
 SetKind: TypeAlias = Literal["union", "except", "intersect"]
-TS, OP = "_ts", "_op"
-"""Columns that answers have besides their own: the time, and in relations whether a row enters or leaves."""
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """An expression over the columns of one row."""
-
-    sql: str
-    columns: tuple[str, ...] = ()
-    functions: tuple[str, ...] = ()  # user functions that it calls
-
-    @classmethod
-    def reading(cls, column: str) -> Scalar:
-        """A column as it is."""
-        return cls(quoted(column), (column,))
 
 
 @dataclass(frozen=True)
@@ -298,3 +282,20 @@ def walk(plan: Plan) -> Iterator[Plan]:
 def scans(plan: Plan, kind: str) -> list[str]:
     """Names of the streams or relations that a plan reads, each once."""
     return list(dict.fromkeys(node.name for node in walk(plan) if isinstance(node, Scan) and node.kind == kind))
+
+
+def scalars(plan: Plan) -> Iterator[Scalar]:
+    """The expressions of a plan's nodes, inputs first."""
+    for node in walk(plan):
+        match node:
+            case Filter():
+                yield from node.conditions
+            case Project():
+                yield from (scalar for _, scalar in node.items)
+            case _:
+                pass
+
+
+def user_functions(plan: Plan) -> set[str]:
+    """The functions of the user's that a plan calls."""
+    return {name for scalar in scalars(plan) for name in scalar.functions}

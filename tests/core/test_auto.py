@@ -11,6 +11,7 @@ from anabranch.ordering import Observation, Precedence, Seed
 from anabranch.ordering.auto import Auto
 from anabranch.ordering.decisions import Decision, NewEffort
 from anabranch.ordering.pipeline import FIRST_DECISIONS_SECONDS, URGENT_DECISIONS_SECONDS, FilterPipeline, Verdict
+from tiers import tiers
 
 CHUNK = 500
 
@@ -75,7 +76,7 @@ def test_modes_follow_each_other_while_the_data_is_still() -> None:
     assert stream.policy.order == (1, 2, 0)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", tiers(range(10), fast=4))
 def test_an_order_found_while_learning_is_no_change_of_the_data(seed: int) -> None:
     """A new order brings new conditional drop rates: here the first filter drops nothing behind the second."""
     rng, now, at = np.random.default_rng(seed), 0.0, 0

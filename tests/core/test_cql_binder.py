@@ -9,7 +9,19 @@ import pytest
 
 from anabranch.cql import Catalog, FunctionInfo, bind, mermaid, parse_query, render
 from anabranch.cql.dialect import parse
-from anabranch.logical_plan import Filter, Join, Member, Query, Scalar, Scan, ToStream, Window, walk
+from anabranch.expressions import Scalar
+from anabranch.logical_plan import (
+    Filter,
+    Join,
+    Member,
+    Query,
+    Scan,
+    ToStream,
+    Window,
+    scalars,
+    user_functions,
+    walk,
+)
 
 CATALOG = Catalog(
     streams={
@@ -64,7 +76,7 @@ def test_the_windowed_join_of_the_thesis() -> None:
         (
             Filter(
                 Window(Scan("s1", "stream", (("k", "k_1"), ("a", "a_3"))), rows=1000),
-                (Scalar("`k_1` > 10", ("k_1",)), Scalar("`a_3` < 20", ("a_3",))),
+                (Scalar.parsed("`k_1` > 10"), Scalar.parsed("`a_3` < 20")),
             ),
             Window(Scan("s2", "stream", (("k", "k_2"), ("b", "b_4"))), span=120_000_000),
         ),
@@ -418,9 +430,10 @@ def test_columns_without_an_alias_get_a_name(items: str, output: tuple[str, ...]
 
 def test_functions_of_the_user_are_listed() -> None:
     found = query("Select k From s1 Where score(a, SCORE(k)) > 3").plan
-    assert [node.conditions for node in walk(found) if isinstance(node, Filter)] == [
-        (Scalar("score(`a_1`, score(`k_2`)) > 3", ("a_1", "k_2"), ("Score",)),)
-    ]
+    condition = next(iter(scalars(found)))
+    assert condition == Scalar.parsed("score(`a_1`, score(`k_2`)) > 3")
+    assert (condition.columns, condition.functions) == (("a_1", "k_2"), ("Score",))
+    assert user_functions(found) == {"Score"}
 
 
 def test_a_view_and_a_common_query_are_expanded() -> None:

@@ -19,6 +19,7 @@ from anabranch.errors import MissingExtra, QueryError, UnknownColumn
 from anabranch.mesh.attributes import column, numeric
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.nodes import Among, AtMost, Branch, Leaf, Path, Test, joined
+from tiers import tiers
 
 SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
 TREE = DecisionTree(Branch(AtMost("u", 0.5), Branch(Among("zone", ("north", "south")), Leaf(2), Leaf(0)), Leaf(1)))
@@ -167,7 +168,7 @@ def test_six_values_with_a_label_each_fit_into_depth_three() -> None:
     assert max(tree.depth_of(route) for route in range(6)) == 3
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", tiers(range(10), fast=4))
 def test_exclusive_or_takes_two_tests_among_noise(seed: int) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.random(300) < 0.5, rng.random(300)

@@ -32,7 +32,7 @@ def random_model(seed: int, tuples: int, config: MeshConfig = CONFIG, filters: i
     return CostModel(TrainingSet.of_groups(sample, groups), config)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", tiers(range(12), fast=4))
 @pytest.mark.parametrize("route_search", ["greedy", "rank", "exact"])
 def test_opt_qm_is_the_cheapest_of_all_configurations(seed: int, route_search: str) -> None:
     model = random_model(seed, 3 + seed % 4, replace(CONFIG, route_search=route_search))

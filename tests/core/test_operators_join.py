@@ -1,5 +1,6 @@
 """Joins against the definition: at every instant the combinations of the rows that are there."""
 
+import operator
 import pickle
 from collections import Counter
 from dataclasses import dataclass
@@ -10,21 +11,31 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.operators import arrangement
+from anabranch.joins import overlaps, window_store
+from anabranch.operators import join_window, payload
 from anabranch.operators.base import EVER, FOREVER, Tick
+from anabranch.operators.comparisons import Comparison
 from anabranch.operators.join import KeyClass, MultiJoin
+from tiers import tiers
 
 LAST = 12
 INSTANTS = range(LAST + 3)
 
 Row = dict[str, Any]
+SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, "<>": operator.ne}
 
 
 @dataclass(frozen=True)
 class Case:
     inputs: int
     keys: tuple[KeyClass, ...]
-    probes: tuple[tuple[int, ...], ...] | None = None
+    orders: tuple[tuple[int, ...], ...] | None = None
+    comparisons: tuple[Comparison, ...] = ()
+
+    def start(self) -> MultiJoin:
+        join = MultiJoin(self.inputs, self.keys, self.comparisons)
+        join.pin(dict(enumerate(self.orders or ())))
+        return join
 
 
 CASES = {
@@ -33,17 +44,35 @@ CASES = {
     "star": Case(3, (((0, "k0"), (1, "k1"), (2, "k2")),)),
     "cycle": Case(3, (((0, "k0"), (1, "k1")), ((1, "s1"), (2, "s2")), ((2, "k2"), (0, "n0")))),
     "chain": Case(3, (((0, "k0"), (1, "k1")), ((1, "s1"), (2, "s2"))), ((2, 1), (2, 0), (0, 1))),
+    "theta": Case(2, (((0, "k0"), (1, "k1")),), comparisons=(Comparison(((0, "n0"), (1, "n1")), "<"),)),
+    "theta chain": Case(
+        3,
+        (((0, "k0"), (1, "k1")), ((1, "s1"), (2, "s2"))),
+        comparisons=(Comparison(((2, "n2"), (0, "n0")), "<="), Comparison(((1, "s1"), (0, "s0")), "<>")),
+    ),
+    "theta alone": Case(2, (), comparisons=(Comparison(((0, "k0"), (1, "n1")), ">"),)),
+    "tree": Case(
+        5, (((0, "k0"), (1, "k1")), ((0, "n0"), (2, "n2")), ((2, "k2"), (3, "k3")), ((2, "s2"), (4, "s4"))), None
+    ),
     "cross": Case(3, (((0, "k0"), (2, "k2")),)),
     "all cross": Case(2, ()),
 }
 
 
-@pytest.fixture(params=[False, True])
+@pytest.fixture(params=[False, True], ids=["lazy", "eager"])
 def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
-        monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
-        monkeypatch.setattr(arrangement, "SETTLE_SHARE", 0.0)
-        monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(window_store, "DEAD_SHARE", 0.0)
+        monkeypatch.setattr(join_window, "SETTLE_SHARE", 0.0)
+        monkeypatch.setattr(payload, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(overlaps, "MOST_CANDIDATES", 0)
+
+
+@pytest.fixture(params=[False, True], ids=["numpy", "compiled"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(window_store, "compiles", lambda: request.param)
 
 
 def draw(rng: np.random.Generator, i: int, size: int) -> list[Row]:
@@ -92,7 +121,9 @@ def nonzero(bag: Counter[str]) -> Counter[str]:
 def expected(sides: list[list[Row]], case: Case, t: int) -> Counter[str]:
     bag: Counter[str] = Counter()
     for parts in product(*([row for row in side if row["_start"] <= t < row["_end"]] for side in sides)):
-        if all(len({parts[i][name] for i, name in members}) == 1 for members in case.keys):
+        if all(len({parts[i][name] for i, name in members}) == 1 for members in case.keys) and all(
+            SIGNS[each.sign](*(parts[i][name] for i, name in each.sides)) for each in case.comparisons
+        ):
             merged = {name: value for part in parts for name, value in part.items() if name[0] != "_"}
             bag[repr(merged)] += int(np.prod([part["_weight"] for part in parts]))
     return nonzero(bag)
@@ -102,7 +133,7 @@ def run(
     sides: list[list[Row]], case: Case, cuts: list[int], rng: np.random.Generator, codes: int, swap: int | None
 ) -> list[Row]:
     """Elements come in the tick of their start, or in one before it."""
-    operator = pickle.loads(pickle.dumps(MultiJoin(case.inputs, case.keys, case.probes)))
+    join = pickle.loads(pickle.dumps(case.start()))
     starts = np.array([0, *cuts])
     ticks = [[min(_tick(starts, row), int(rng.integers(len(starts)))) for row in side] for side in sides]
     found: list[Row] = []
@@ -111,11 +142,11 @@ def run(
             to_table([row for row, n in zip(side, when, strict=True) if n == number], i, case, codes)
             for i, (side, when) in enumerate(zip(sides, ticks, strict=True))
         ]
-        found += operator.advance(tables, Tick(start, until)).to_pylist()
+        found += join.advance(tables, Tick(start, until)).to_pylist()
         if number == swap:
-            state = operator.snapshot()
-            operator = MultiJoin(case.inputs, case.keys, case.probes)
-            operator.restore(state)
+            state = join.snapshot()
+            join = case.start()
+            join.restore(state)
     return found
 
 
@@ -123,12 +154,13 @@ def _tick(starts: np.ndarray[Any, Any], row: Row) -> int:
     return max(int(np.searchsorted(starts, row["_start"], side="right")) - 1, 0)
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eager", "kernels")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", tiers(range(5), fast=2))
 def test_any_cut_gives_the_definition(name: str, seed: int) -> None:
     case, rng = CASES[name], np.random.default_rng(seed)
-    sides = [draw(rng, i, int(rng.integers(1, 25 if case.inputs == 2 else 12))) for i in range(case.inputs)]
+    most = 25 if case.inputs == 2 else 14 - 2 * case.inputs
+    sides = [draw(rng, i, int(rng.integers(1, most))) for i in range(case.inputs)]
     want = [expected(sides, case, t) for t in INSTANTS]
     for codes in (2, 10**9):
         cuts = sorted(rng.choice(np.arange(1, LAST), int(rng.integers(0, 6)), replace=False).tolist())

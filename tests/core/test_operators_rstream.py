@@ -13,6 +13,7 @@ from anabranch.errors import DataError
 from anabranch.operators import arrangement, rstream
 from anabranch.operators.base import EVER, FOREVER, Tick
 from anabranch.operators.rstream import RStream
+from tiers import tiers
 
 LAST = 14
 SECOND = 1_000_000
@@ -93,7 +94,7 @@ def run(
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", tiers(range(12), fast=4))
 def test_any_cut_gives_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = draw(rng, int(rng.integers(0, 50)))
@@ -107,7 +108,7 @@ def test_any_cut_gives_the_definition(seed: int) -> None:
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("slides", [(1,), (4,), (2, 3), (2, 4, 5)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", tiers(range(4), fast=2))
 def test_slides_ask_for_their_multiples(seed: int, slides: tuple[int, ...]) -> None:
     rng = np.random.default_rng(seed)
     rows, origin = draw(rng, 30), int(rng.integers(0, 6))

@@ -32,6 +32,7 @@ from anabranch.ordering.decisions import NewOrder
 from anabranch.routing.policies import make_order
 from anabranch.routing.source_based_order import SourceBasedOrder
 from anabranch.stats.matrix_view import MatrixView
+from tiers import tiers
 
 Run = Callable[..., list[Order]]
 Observe = Callable[..., Observation]
@@ -66,7 +67,7 @@ def prices(seed: int, filters: int) -> Floats:
 
 
 @every_order
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", tiers(range(6), fast=3))
 def test_orders_are_legal_permutations(run: Run, name: str, seed: int) -> None:
     filters = 2 + seed
     precedence = constraints(seed, filters)
@@ -201,7 +202,7 @@ def cheapest(drops: BoolMatrix, costs: Floats, precedence: Precedence) -> float:
 
 
 @pytest.mark.parametrize("name", CONVERGING)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", tiers(range(15), fast=5))
 def test_on_stable_data_the_cost_is_within_the_proven_factor(run: Run, name: str, seed: int) -> None:
     drops, costs = small_case(seed)
     order = run(make(name, len(costs), config=CONFIG), [drops] * 80, costs)[-1]

@@ -13,6 +13,7 @@ from anabranch.ordering import Observation, Precedence
 from anabranch.ordering.localswaps import LocalSwaps
 from anabranch.ordering.sweep import Sweep
 from anabranch.stats.matrix_view import MatrixView
+from tiers import tiers
 
 Observe = Callable[..., Observation]
 
@@ -33,7 +34,7 @@ def stream(seed: int, filters: int, chunks: int = 40) -> list[BoolMatrix]:
     return made
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", tiers(range(12), fast=4))
 def test_localswaps_counts_what_full_tuples_would_give(observation: Observe, seed: int) -> None:
     filters = 3 + seed % 4
     policy = LocalSwaps(filters, config=SMALL)
@@ -52,7 +53,7 @@ def test_localswaps_counts_what_full_tuples_would_give(observation: Observe, see
     assert swaps > 0
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", tiers(range(12), fast=4))
 def test_sweep_counts_the_entries_of_figure_4_9_a(observation: Observe, seed: int) -> None:
     filters = 3 + seed % 4
     policy = Sweep(filters, config=SMALL)

@@ -279,7 +279,7 @@ def test_profile_tuples_are_handed_over_once() -> None:
     """Whoever merges what several workers learned must not count a tuple with every task again."""
     rng = np.random.default_rng(3)
     drops = rng.random((500, 2)) < (0.5, 0.3)
-    pipeline = FilterPipeline(make("agreedy", 2, config=OrderingConfig(profile_probability=1.0)))
+    pipeline = FilterPipeline(make("agreedy", 2, config=OrderingConfig(profile_probability=1.0)), clock=clock())
 
     def evaluate(f: int, rows: Rows) -> Verdict:
         return Verdict(~drops[rows, f])

@@ -20,6 +20,7 @@ from anabranch.ordering import Precedence, row_costs
 from anabranch.routing.held_out import halves
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.routing.sampled_rows import JudgedSample
+from tiers import tiers
 
 FREE = Precedence.none(4)
 BY_ZONE = TreeRoutes(DecisionTree(Branch(AtMost("zone", 0.5), Leaf(0), Leaf(1))))
@@ -51,14 +52,14 @@ def by_three(seed: int, rows: int) -> JudgedSample:
     return regimes(rng, np.where(a == 1, b, c) == 1, a=a, b=b, c=c, noise=rng.random(rows))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", tiers(range(4), fast=2))
 def test_a_mesh_is_taken_where_three_attributes_decide(seed: int) -> None:
     found = find(("content", "mesh"), by_three(seed, 400))
     assert found is not None
     assert (found.origin, found.classifier.attributes) == ("mesh", ("a", "b", "c"))
 
 
-@pytest.mark.parametrize("seed", range(7, 15))
+@pytest.mark.parametrize("seed", tiers(range(7, 15), fast=3))
 def test_content_routes_are_taken_where_one_attribute_decides(seed: int) -> None:
     found = find(("content", "mesh"), by_one(seed, 240))
     assert found is not None

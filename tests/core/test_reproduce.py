@@ -11,6 +11,7 @@ import pytest
 from anabranch.measure import at_most, informed
 from anabranch.reproduce import filters
 from anabranch.reproduce.thesis import adaptivity, breakdown, convergence, examples, overhead, rates
+from anabranch.reproduce.thesis.claims import CLAIMS
 from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 from anabranch.reproduce.thesis.page import introduction, write_page
 from anabranch.reproduce.thesis.running import Setting, means
@@ -115,8 +116,8 @@ def test_the_page_shows_paper_ours_and_reason_and_draws_the_charts(tmp_path: Pat
     columns = Chart("", "share", ["n = 3|Sweep", "n = 8|Sweep"], [Series("processing", [0.9, 0.8])], kind="columns")
     figure = Exhibit("Figure 4.16, timed", "we found", [at_most("a claim", 2.0, 1.0)], [lines, columns])
     table = Exhibit("Table 4.2", "", table=[["head"], ["cell"]])
-    text = write_page([figure, table], tmp_path, introduction(quick=True)).read_text()
-    paper = figure.claim
+    text = write_page([figure, table], CLAIMS, tmp_path, introduction(quick=True)).read_text()
+    paper = CLAIMS[figure.name]
     assert f"| [Figure 4.16, timed](#figure-416-timed) | {paper.paper} | we found | {paper.why} |" in text
     assert "0 of 1 claims hold" in text
     assert "- a claim: 2.00, wanted <= 1.00" in text

@@ -10,7 +10,7 @@ from anabranch.mesh.mesh import Mesh
 from anabranch.mesh.optimize import optimize
 from anabranch.reproduce.content.sensors import generated
 from anabranch.reproduce.querymesh import lab, overheads, rates, skew, starts, totals, training
-from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM
+from anabranch.reproduce.querymesh.names import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM
 from anabranch.reproduce.querymesh.running import Ran, same_answers, through_eddy, through_fabric
 from anabranch.reproduce.querymesh.streams import EARLIER, SAMPLE_TUPLES, selectivities, skewed, uniform
 from anabranch.reproduce.querymesh.synthetic import race

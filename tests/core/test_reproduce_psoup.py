@@ -14,8 +14,8 @@ from anabranch.reproduce import psoup
 from anabranch.reproduce.psoup import arrivals, join_costs, responses, workload
 from anabranch.reproduce.psoup.claims import CLAIMS
 from anabranch.reproduce.psoup.data_stem import DataStem
-from anabranch.reproduce.psoup.exhibit import COMPLETE, NOMAT, PARTIAL
 from anabranch.reproduce.psoup.joins import JoinSoup, composite, separate
+from anabranch.reproduce.psoup.names import COMPLETE, NOMAT, PARTIAL
 from anabranch.reproduce.psoup.predicates import Factor, JoinFactor, JoinQuery, Query, Relop, Window
 from anabranch.reproduce.psoup.query_stem import Probing, QueryStem
 from anabranch.reproduce.psoup.results import Bitmap

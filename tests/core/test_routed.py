@@ -27,6 +27,7 @@ from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.route_plan import NewRoutes, RoutePlan, shown_orders
 from anabranch.routing.routed import RoutedPipeline
 from anabranch.routing.value_classes import RangeSplit, ValueClasses, ValueSplit, split
+from tiers import tiers
 
 ZONES = np.array(["north", "south"], dtype=object)
 REGIMES = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
@@ -104,7 +105,7 @@ def test_nobody_looks_for_routes_where_filters_take_less_time(
     assert (worker.pipeline.plan is not None) == looks
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", tiers(range(4), fast=2))
 def test_where_there_is_nothing_to_find_a_small_input_is_looked_at_once(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +151,7 @@ def calls_after_learning(worker: Worker) -> float:
     return (worker.now - spent) / worker.cost / (len(worker.passes) - rows)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", tiers(range(4), fast=2))
 def test_classes_that_no_range_tells_apart_are_found_by_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     hour = rng.integers(0, 24, 40_000)
@@ -172,7 +173,7 @@ def test_times_get_routes_by_their_clock(part: Any, days: int) -> None:
     assert any(f"{part}(at)" in test for route in worker.pipeline.take_routes() for test in route.tests)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", tiers(range(8), fast=3))
 def test_uniform_data_keeps_one_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     passes = rng.random((30_000, 4)) < np.array([0.3, 0.6, 0.8, 0.9])

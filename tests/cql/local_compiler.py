@@ -11,9 +11,10 @@ from anabranch.logical_plan import Query, Scalar
 from anabranch.operators.base import END, START, TIME, WEIGHT
 from anabranch.operators.exact_sums import BUNDLE
 from anabranch.planning.stages import VALID_FROM
+from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.flows import Sql
 from anabranch.spark.continuous.grid import Grid
-from anabranch.spark.continuous.programs import CellStep, Compiler, Input
+from anabranch.spark.continuous.programs import CellStep, Input
 from anabranch.spark.continuous.views import BEGINS
 from cql.local import connection, relation_of, table_of, translated
 from cql.streams import Case
@@ -64,7 +65,7 @@ class _LocalCompiler(Compiler):
         kinds = {name: schema.field(name).type for name in (*keys, START, END, WEIGHT)} | dict.fromkeys(
             sums.values(), BUNDLE
         )
-        self._schemas[made.text] = pa.schema([(name, kinds[name]) for name in made.columns if name != TIME])
+        self._schemas[made] = pa.schema([(name, kinds[name]) for name in made.columns if name != TIME])
         return made
 
     def _gains_by_order(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
@@ -74,10 +75,8 @@ class _LocalCompiler(Compiler):
         pass
 
     def _schema(self, text: str) -> pa.Schema:
-        if text not in self._schemas:
-            made = connection.sql(translated(text.replace(f":{BEGINS}", "true")))
-            self._schemas[text] = made.to_arrow_table().schema
-        return self._schemas[text]
+        made = connection.sql(translated(text.replace(f":{BEGINS}", "true")))
+        return made.to_arrow_table().schema
 
     def _bind_empty(self, view: str, schema: pa.Schema) -> None:
         connection.register(view.strip("`"), schema.empty_table())

@@ -10,37 +10,40 @@ import os
 import random
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from cql.local_network import Chaos, LocalNetwork
-from cql.query_sets import disagreement_of_set, said_since
+from cql.query_sets import LARGEST, disagreement_of_set, said_since
 from cql.streams import SECOND, Case, Cuts, Stream
 from seeds import drawn
 
 SETS = 4000 if os.environ.get("ANABRANCH_SOAK") else 400
 DRAWN_SETS = 40
+DRAWN_LARGEST = 8
+"""Queries of a set of the day: what two of them share is seen in small sets, too, in a third of the time."""
 CHUNK = 5
 
 
-def _agree(numbers: range) -> None:
+def _agree(numbers: range, most: int) -> None:
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(disagreement_of_set, numbers, chunksize=CHUNK))
+        found = list(pool.map(disagreement_of_set, numbers, repeat(most), chunksize=CHUNK))
     differences = [each for each, _ in found if each is not None]
     assert not differences, f"{len(differences)} of {len(numbers)} sets differ, the first of them:\n{differences[0]}"
-    assert sum(shared for _, shared in found) > len(numbers), "some share"
+    assert sum(shared for _, shared in found) > len(numbers) // 4, "some share"
 
 
 def test_sets_of_queries_agree_with_the_definition_on_the_sets_of_the_day() -> None:
-    _agree(drawn(DRAWN_SETS))
+    _agree(drawn(DRAWN_SETS), DRAWN_LARGEST)
 
 
-@pytest.mark.full(reason="some hundred sets take minutes")
+@pytest.mark.full(reason="some hundred sets of up to 30 queries take minutes")
 @pytest.mark.timeout(10 * SETS)
 def test_sets_of_queries_agree_with_the_definition() -> None:
-    _agree(range(SETS))
+    _agree(range(SETS), LARGEST)
 
 
 def test_a_query_goes_on_with_what_it_shared_when_the_other_one_is_dropped(tmp_path: Path) -> None:

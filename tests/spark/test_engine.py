@@ -577,7 +577,7 @@ def test_answers_that_are_kept_for_a_while_go_and_relations_stay_right(
     feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "FILED_TOGETHER", 2)
-    engine, blocks, last = keeping(feed, tmp_path), tmp_path / "state" / "answers" / "busy", 9
+    engine, blocks, last = keeping(feed, tmp_path), tmp_path / "state" / "answers", 9
     for second in range(last + 1):
         feed.add((second, second % 3, second % 5), (second, 2, 4))
         settled(*engine.queries.values())

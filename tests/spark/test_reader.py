@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.engine import compaction, result_store
-from anabranch.engine.answer_files import AnswerFiles
+from anabranch.engine import answer_keeping, compaction
+from anabranch.engine.tick_files import TickFiles
 from anabranch.errors import QueryError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_answers_are_read_without_spark_while_the_engine_runs(
 ) -> None:
     monkeypatch.setattr(compaction, "MOST_PLAIN", 3)
     monkeypatch.setattr(compaction, "LOOK_TICKS", 1)
-    monkeypatch.setattr(result_store, "DRIVER_BYTES", driver_bytes)
+    monkeypatch.setattr(answer_keeping, "DRIVER_BYTES", driver_bytes)
     source, state = tmp_path / "in", tmp_path / "state"
     source.mkdir()
     engine = ab.Engine(spark, checkpoint=state)
@@ -104,7 +104,7 @@ def test_answers_are_read_without_spark_while_the_engine_runs(
     listed = {each["query"]: (each["status"], each["answer"]) for each in reader.queries()}
     answers = {"recent": "relation", "counts": "relation", "high": "stream", "gone": "stream"}
     assert listed == {name: ("running", answer) for name, answer in answers.items()}
-    assert AnswerFiles(state, "recent").up_to(engine._manifest.tick).snapshot is not None
+    assert TickFiles(state).summaries(1, engine._manifest.tick)
     engine.drop("counts")
     with pytest.raises(QueryError, match="knows no query 'counts'"):
         reader.query("counts")

@@ -12,6 +12,7 @@ import pytest
 import anabranch as ab
 from anabranch.engine.rules import RulesRefused
 from anabranch.errors import QueryError
+from anabranch.model.prefixes import in_network
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +33,45 @@ TEMPLATES = {
     "union": "Istream(Select seq From readings [Now] Where value > :limit Union All "
     "Select seq From readings [Now] Where sensor = :sensor)",
 }
+
+OF_AN_INDEX: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    "between": (
+        "value Between :low And :high",
+        [{"low": 10.0, "high": 20.0}, {"low": 15.0, "high": 90.0}],
+        "access by",
+    ),
+    "several": ("sensor In (:x, :y) And value > :v", [{"x": "s1", "y": "s2", "v": 30.0}], "sensor in (:x, :y)"),
+    "listed": (
+        "array_contains(:names, sensor)",
+        [{"names": ["s1", "s2"]}, {"names": ["s3", None]}],
+        "sensor in :names",
+    ),
+    "begins": ("line Like :p", [{"p": "disk1%"}, {"p": "disk%"}, {"p": "nothing%"}], "forest of prefixes"),
+    "inside": ("line Like :p", [{"p": "%error1%"}, {"p": "%k2 e%"}], "Aho-Corasick"),
+    "mixed": ("line Like :p", [{"p": "disk1%"}, {"p": "%error_"}, {"p": "%\\%%"}, {"p": "d_sk0 %2"}], "sets of RE2"),
+    "regex": (
+        "line RLike :p",
+        [
+            {"p": "disk[12] .*2$"},
+            {"p": "(?i)ERROR1"},
+            {"p": "^d.*\\b"},
+            {"p": "k(?=1)"},
+            {"p": "\\s[a-e]r{2}or(1|2)"},
+        ],
+        "tested on what is found: line RLIKE p",
+    ),
+    "starts": ("startswith(line, :p)", [{"p": "disk1"}, {"p": ""}], "line prefix :p"),
+    "contains": ("contains(line, :p)", [{"p": "error1"}, {"p": "1 e"}], "line contains :p"),
+    "network": ("in_network(address, :p)", [{"p": "10.0.1.0/24"}, {"p": "10.0.0.0/22"}], "address network :p"),
+    "equal": (
+        "sensor = :s And abs(value - :p) < 50",
+        [{"s": "s1", "p": 20.0}],
+        "evaluated per rule: abs(value - p) < 50",
+    ),
+    "computed": ("value * 2 > :p", [{"p": 20.0}, {"p": 170.0}], "evaluated per rule: value * 2 > p"),
+}
+"""Conditions, rules, and a word of what `explain` says."""
+TYPES = {"listed": {"names": "array<string>"}, "equal": {"p": "double"}, "computed": {"p": "double"}}
 
 
 def frame(spark: SparkSession) -> DataFrame:
@@ -63,6 +103,65 @@ def test_a_rule_says_what_its_query_says_alone(name: str, spark: SparkSession) -
     for each in chosen:
         got = told(answers.where(f"rule = '{each['rule']}'").drop("rule"))
         assert got == told(separate[str(each["rule"])].select(*answers.columns[1:])), each
+
+
+def literal(value: Any) -> str:
+    return (
+        f"array({', '.join(map(literal, value))})"
+        if isinstance(value, list)
+        else "Null"
+        if value is None
+        else repr(value)
+    )
+
+
+def test_what_an_index_finds_is_what_each_condition_finds_alone(spark: SparkSession) -> None:
+    lines = frame(spark).selectExpr(
+        "*", "concat('disk', seq % 5, ' error', seq % 3) AS line", "concat('10.0.', seq % 9, '.', seq % 200) AS address"
+    )
+    made, kept, alone = ab.Engine(spark), {}, {}
+    made.stream("readings", lines, timestamp="ts", sequence="seq")
+    for name, (condition, given, _) in OF_AN_INDEX.items():
+        text = f"Select Istream(seq) From readings [Now] Where {condition}"
+        kept[name] = made.rules(name, text, types=TYPES.get(name))
+        kept[name].add_all([{"rule": f"r{place}"} | values for place, values in enumerate(given)])
+        for place, values in enumerate(given):
+            alone[name, f"r{place}"] = condition
+            for parameter in sorted(values, key=len, reverse=True):
+                alone[name, f"r{place}"] = alone[name, f"r{place}"].replace(f":{parameter}", literal(values[parameter]))
+    spark.udf.register("in_network", in_network, "boolean")
+    answers = made.run_batch()
+    rows = lines.selectExpr("seq", *(f"({each}) AS c{place}" for place, each in enumerate(alone.values()))).collect()
+    for place, (name, rule) in enumerate(alone):
+        got = sorted(row["seq"] for row in answers[name].where(f"rule = '{rule}'").collect())
+        assert got == sorted(row["seq"] for row in rows if row[f"c{place}"]), (name, rule)
+    for name, (*_, words) in OF_AN_INDEX.items():
+        assert words in kept[name].query.explain(), (name, kept[name].query.explain())
+
+
+def test_an_index_takes_differences(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    made = ab.Engine(spark, tmp_path / "state")
+    frame(spark).where("seq < 30").coalesce(1).write.parquet(str(folder))
+    made.stream("readings", spark.readStream.schema(COLUMNS).parquet(str(folder)), timestamp="ts", sequence="seq")
+    rules = made.rules("alerts", TEMPLATES["now"])
+    rules.add_all({"rule": f"r{n}", "sensor": f"s{n % 5}", "limit": float(n % 90)} for n in range(300))
+    rules.start().query.await_idle()
+    for step in range(1, 4):
+        rules.remove(f"r{step}")
+        rules.add(rule=f"new{step}", sensor="s0", limit=-1.0)
+        frame(spark).where(f"seq >= {30 * step} and seq < {30 * step + 30}").coalesce(1).write.mode("append").parquet(
+            str(folder)
+        )
+        rules.query.await_idle()
+    assert made._runtime._indexes.builds == 1
+    assert "added later" in rules.query.explain()
+    made.stop()
+    got = Counter(row["rule"] for row in rules.query.to_dataframe().collect())
+    for step in range(1, 4):  # the newest row still waits when rules change, and at the end
+        assert got[f"new{step}"] == sum(s == "s0" for i, _, s, _ in ROWS if 30 * step <= i < 119)
+        before = sum(s == f"s{step}" and v > step for i, _, s, v in ROWS if i < 30 * step)
+        assert got[f"r{step}"] == before
 
 
 def test_rules_come_and_go_at_an_instant(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from anabranch.errors import QueryError
-from anabranch.logical_plan import TS
+from anabranch.model.names import TS
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine

@@ -9,7 +9,8 @@ from sqlglot import exp
 from anabranch.cql.bound_query import ARITHMETIC, Meeting, Written, meetings
 from anabranch.cql.functions import check_function, is_aggregate
 from anabranch.cql.scopes import Context, Scope
-from anabranch.logical_plan import Plan, Project, Scalar
+from anabranch.expressions import USER, Scalar
+from anabranch.logical_plan import Plan, Project
 
 QUERIES = "In and Exists stand in Where or On, connected by And; a value is an aggregate of a query of its own"
 
@@ -57,27 +58,23 @@ def bind_expression(node: exp.Expr, scope: Scope, *, aggregates: bool = False, o
 
 
 def scalar(bound: exp.Expr, context: Context, *, condition: bool = False) -> Scalar:
-    """A bound expression as text, with the columns and the user functions that it reads."""
-    nodes = list(bound.walk(bfs=False))
-    columns = dict.fromkeys(each.name for each in nodes if isinstance(each, exp.Column))
-    called = [context.catalog.function(each.name) for each in nodes if isinstance(each, exp.Anonymous)]
-    functions = dict.fromkeys(each.name for each in called if each)
-    text = _text(bound)
+    """A bound expression, in which calls of the user's functions are marked."""
+    made = Scalar(bound.copy())
+    for node in made.walk():
+        called = context.catalog.function(node.name) if isinstance(node, exp.Anonymous) else None
+        if called:
+            node.meta[USER] = called.name
     if condition or not isinstance(bound, exp.Column | exp.Literal):
         met = [
             Meeting(
                 context.place(node),
-                tuple((_text(each), _is_text(each)) for each in values),
+                tuple((Scalar(each).sql, _is_text(each)) for each in values),
                 computes=isinstance(node, ARITHMETIC),
             )
             for node, values in reversed(list(meetings(bound)))  # inner ones first
         ]
-        context.expressions[text] = Written(context.place(bound), tuple(met), condition)
-    return Scalar(text, tuple(columns), tuple(functions))
-
-
-def _text(bound: exp.Expr) -> str:
-    return bound.sql(dialect="spark", comments=False, normalize_functions=False)
+        context.expressions[made.sql] = Written(context.place(bound), tuple(met), condition)
+    return made
 
 
 def _is_text(bound: exp.Expr) -> bool:

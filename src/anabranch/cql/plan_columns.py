@@ -11,9 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from sqlglot.dialects.spark import Spark
-from sqlglot.tokenizer_core import TokenType
-
 from anabranch.cql.bound_query import without_number
 from anabranch.cql.scopes import Names
 from anabranch.logical_plan import (
@@ -24,14 +21,12 @@ from anabranch.logical_plan import (
     Member,
     Plan,
     Project,
-    Scalar,
     Scan,
     SetOperation,
     ToStream,
     Window,
     walk,
 )
-from anabranch.model.names import quoted
 
 
 def pruned(plan: Plan, needed: Collection[str] | None = None) -> Plan:
@@ -69,9 +64,7 @@ def pruned(plan: Plan, needed: Collection[str] | None = None) -> Plan:
 def _pruned_project(plan: Project, wanted: set[str]) -> Plan:
     items = tuple(item for item in plan.items if item[0] in wanted)
     inner = pruned(plan.input, {name for _, each in items for name in each.columns})
-    changes = tuple(name for name, _ in items) != inner.columns or any(
-        each != Scalar.reading(name) for name, each in items
-    )
+    changes = tuple(name for name, _ in items) != inner.columns or any(each.column != name for name, each in items)
     return Project(inner, items) if items and changes else inner
 
 
@@ -94,9 +87,9 @@ def _renamed(plan: Plan, new: Mapping[str, str]) -> Plan:
         case Window():
             return replace(plan, input=_renamed(plan.input, new), partition=tuple(new[each] for each in plan.partition))
         case Filter():
-            return Filter(_renamed(plan.input, new), tuple(_renamed_scalar(each, new) for each in plan.conditions))
+            return Filter(_renamed(plan.input, new), tuple(each.renamed(new) for each in plan.conditions))
         case Project():
-            items = tuple((new[name], _renamed_scalar(each, new)) for name, each in plan.items)
+            items = tuple((new[name], each.renamed(new)) for name, each in plan.items)
             return Project(_renamed(plan.input, new), items)
         case Aggregate():
             return _renamed_aggregate(plan, new)
@@ -120,15 +113,3 @@ def _renamed_aggregate(plan: Aggregate, new: Mapping[str, str]) -> Aggregate:
         for each in plan.aggregations
     )
     return Aggregate(_renamed(plan.input, new), tuple(new[each] for each in plan.keys), aggregations)
-
-
-def _renamed_scalar(expression: Scalar, new: Mapping[str, str]) -> Scalar:
-    """The expression with quoted names replaced, but for struct fields, which follow a dot."""
-    parts, last, previous = [], 0, None
-    for token in Spark().tokenize(expression.sql):
-        if token.token_type == TokenType.IDENTIFIER and previous != TokenType.DOT and token.text in new:
-            parts += [expression.sql[last : token.start], quoted(new[token.text])]
-            last = token.end + 1
-        previous = token.token_type
-    text = "".join((*parts, expression.sql[last:]))
-    return replace(expression, sql=text, columns=tuple(new[each] for each in expression.columns))

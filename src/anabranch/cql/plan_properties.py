@@ -4,7 +4,7 @@
 
 >>> from anabranch.logical_plan import Scalar
 >>> cars = Window(Scan("cars", "stream", (("sid", "sid_1"),)))
->>> on_road = Filter(cars, (Scalar("`sid_1` + 1 > 0", ("sid_1",)),))
+>>> on_road = Filter(cars, (Scalar.parsed("`sid_1` + 1 > 0"),))
 >>> never_null(cars, "sid_1"), never_null(on_road, "sid_1")
 (False, True)
 >>> grows(on_road), grows(Window(cars.input, rows=5))
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import sqlglot
 from sqlglot import exp
 
 from anabranch.logical_plan import (
@@ -61,11 +60,11 @@ def never_null(plan: Plan, name: str) -> bool:
     """Whether a column of a plan holds no NULL, at no time; not everything that could be known is found."""
     match plan:
         case Filter():
-            tested = any(name in _refuses_null(_parsed(each.sql)) for each in plan.conditions)
+            tested = any(name in _refuses_null(each.tree) for each in plan.conditions)
             return tested or never_null(plan.input, name)
         case Project():
-            source = _parsed(dict(plan.items)[name].sql)
-            return isinstance(source, exp.Column) and never_null(plan.input, source.name)
+            source = dict(plan.items)[name].column
+            return source is not None and never_null(plan.input, source)
         case Join():
             key = any(name == column for columns in plan.keys for _, column in columns)
             return key or any(name in each.columns and never_null(each, name) for each in plan.inputs)
@@ -108,7 +107,3 @@ def _passes_null_on(expression: exp.Expr) -> set[str]:
     if type(expression) in ARITHMETIC:
         return _passes_null_on(expression.this) | _passes_null_on(expression.expression)
     return set()
-
-
-def _parsed(sql: str) -> exp.Expr:
-    return sqlglot.parse_one(sql, dialect="spark")

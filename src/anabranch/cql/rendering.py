@@ -93,7 +93,7 @@ def _escaped(text: str) -> str:
 
 
 def _item(name: str, expression: Scalar) -> str:
-    return name if expression == Scalar.reading(name) else f"{expression.sql} as {name}"
+    return name if expression.column == name else f"{expression.sql} as {name}"
 
 
 def _aggregation(each: Aggregation) -> str:

@@ -51,7 +51,8 @@ from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
-from anabranch.engine.showing import KINDS, Rates, listing, progress
+from anabranch.engine.shared_nodes import shared_nodes
+from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
 from anabranch.engine.warm_up import warm_up
@@ -354,11 +355,15 @@ class Engine:
         """The table that `show` prints."""
         if kind == "advice":
             return self.advise().describe()
-        return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
+        return self._listing(kind).text()
+
+    def _listing(self, kind: str) -> Listing:
+        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
-        found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
+        found = {kind: self._listing(kind) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
 
@@ -459,6 +464,7 @@ class Engine:
             for each in self._registry.queries.values()
             if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
         ]
+        readers += [] if readers else self._naming(name)
         if readers:
             raise QueryError(f"{name!r} is read by {', '.join(readers)}", hint="drop them first")
         query = self._registry.queries.get(name)
@@ -467,12 +473,13 @@ class Engine:
         with self._loop.between_ticks():
             if query is not None or name in self._manifest.queries:
                 self._registry.queries.pop(name, None)
-                self._manifest.queries.pop(name, None)
+                state = self._manifest.queries.pop(name)
                 before = self._manifest.segments()
                 forget_nodes(self._manifest)
                 self._runtime.forget(name)
                 self._want()
-                self._clear(name, "answers", "delivered", "queries")  # summaries for it alone go with the next tick
+                self._clear(name, "delivered", "queries")  # summaries for it alone go with the next tick
+                self._results.dropped(state, self._manifest.tick)
                 for path in before - self._manifest.segments():
                     self._results.clear(path, STATE)
             elif name in self._registry.streams:
@@ -494,6 +501,18 @@ class Engine:
                 del self._registry.views[name]
             else:
                 raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+
+    def _naming(self, name: str) -> list[str]:
+        """Queries and views that read another query, or a view, by its name."""
+        written = {each.name: each.written for each in self._registry.queries.values()} | self._registry.views
+        found = []
+        for reader, text in written.items():
+            if reader != name and (not isinstance(text, str) or name.lower() in text.lower()):
+                tree = parse_query(text) if isinstance(text, str) else text
+                own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+                named = {each.name.lower() for each in tree.find_all(exp.Table)} - own
+                found += [reader] if name.lower() in named else []
+        return found
 
     def _clear(self, name: str, *kinds: str) -> None:
         """Commit that something is gone, then delete what it has left."""
@@ -594,8 +613,7 @@ class Engine:
                 self._lost(offer.stream.name, offer.error)
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
-        for query in registry.queries.values():
-            self._results.deliver(query, self._manifest.tick)
+        self._results.deliver(registry.queries.values(), self._manifest)
         for query in registry.queries.values():
             if query.error is None:
                 query.status = "ended"
@@ -639,14 +657,24 @@ class Engine:
             raise TimeoutError(f"query {query.name} was still busy after {timeout} s")
 
     def _answer(self, query: Query) -> DataFrame:
-        return self._results.read(query.name, self._manifest.tick)
+        return self._results.read(query.name, self._manifest.queries[query.name], self._manifest.tick)
+
+    def _contents(self, query: Query) -> DataFrame:
+        return self._results.contents(query.name, self._manifest.queries[query.name], self._manifest.tick)
 
     def _filters(self, query: Query) -> list[Filter]:
         return self._runtime.functions.filters(query.name)
 
-    def _summarized(self, query: Query) -> list[str]:
-        """The streams that are summed up for a query as their rows come."""
-        return sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
+    def _explained(self, query: ContinuousQuery) -> list[str]:
+        """How a query is run."""
+        summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
+        summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
+        nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
+        shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
+        folds = self._runtime.folds(self._registry.queries).values()
+        folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
+        look_ups = self._runtime.look_ups(query)
+        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups]
 
     # -- ticks
 
@@ -668,11 +696,9 @@ class Engine:
             offer.done.set()
         self._loop.committed()
         self._results.note(self._runner.answered)
-        for query in list(self._registry.queries.values()):
-            self._results.deliver(query, manifest.tick)
-            self._results.let_go(query, manifest.queries[query.name].position, manifest.tick)
-            self._results.compact(query, manifest)
-        self._results.mark(manifest)
+        queries = list(self._registry.queries.values())
+        self._results.deliver(queries, manifest)
+        self._results.keep(queries, manifest)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot be read: queries that read it stop, others go on."""
@@ -814,6 +840,7 @@ class Engine:
             direct=required.direct,
             registered=self._manifest.tick,
             nodes=new_nodes(self._runtime.signatures(query.name), self._manifest),
+            number=self._manifest.new_number(),
         )
 
     def _want(self) -> None:

@@ -1,24 +1,26 @@
 """Functions of the user's in queries: Spark evaluates them in select lists, adaptive filters in conditions.
 
-Conditions that call none are ordered in the same filters.
+Conditions that call none are ordered in the same filters. `in_network(address, network)` is there without being
+registered.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from anabranch.logical_plan import Scalar
+from anabranch.cql.bound_query import without_number
+from anabranch.expressions import Scalar
 from anabranch.model.build import native, predicate
+from anabranch.model.names import quoted
 from anabranch.model.predicates import Predicate
+from anabranch.model.prefixes import IN_NETWORK, in_network
 from anabranch.spark.filters.filter import Filter
 
 
@@ -41,6 +43,8 @@ class Functions:
         self._spark = spark
         self._functions: dict[str, tuple[Callable[..., Any], str]] = {}
         self._filters: dict[tuple[str, tuple[Scalar, ...]], Filter] = {}
+        self._functions[IN_NETWORK] = (in_network, "boolean")
+        spark.udf.register(IN_NETWORK, F.udf(in_network, "boolean", useArrow=False))
 
     @property
     def names(self) -> list[str]:
@@ -56,8 +60,8 @@ class Functions:
         """Rows for which all conditions are true; their order adapts."""
         key = (query, tuple(conditions))
         if key not in self._filters:
-            names = Counter(shown(each.sql) for each in conditions)
-            named = {each: shown(each.sql) if names[shown(each.sql)] == 1 else each.sql for each in conditions}
+            names = Counter(shown(each) for each in conditions)
+            named = {each: shown(each) if names[shown(each)] == 1 else each.sql for each in conditions}
             self._filters[key] = Filter(*(self._predicate(each, name) for each, name in named.items()))
         return self._filters[key].apply(df)
 
@@ -74,7 +78,7 @@ class Functions:
 
     def _predicate(self, condition: Scalar, name: str) -> Predicate:
         """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""
-        call = sqlglot.parse_one(condition.sql, read="spark").unnest()
+        call = condition.tree.unnest()
         negated = isinstance(call, exp.Not)
         call = call.this.unnest() if negated else call
         known = {name.lower(): found for name, found in self._functions.items()}
@@ -92,10 +96,11 @@ def _is_column(argument: exp.Expr) -> bool:
     return isinstance(argument, exp.Column) and not argument.table
 
 
-def shown(sql: str) -> str:
+def shown(condition: Scalar) -> str:
     """A condition as its user knows it, without the numbers that make the names of columns unique.
 
-    >>> shown("NOT odd(`size_2`)"), shown("odd(`id.orig_h_3`)")
+    >>> shown(Scalar.parsed("NOT odd(`size_2`)")), shown(Scalar.parsed("odd(`id.orig_h_3`)"))
     ('NOT odd(size)', 'odd(`id.orig_h`)')
     """
-    return re.sub(r"`(?:(\w+?)_\d+|((?:[^`]|``)+?)_\d+)`", lambda found: found[1] or f"`{found[2]}`", sql)
+    bare = {name: without_number(name) for name in condition.columns}
+    return condition.shown({name: base if base.isidentifier() else quoted(base) for name, base in bare.items()})

@@ -5,10 +5,12 @@ Operators that several queries share are one node. An edge says that rows go fro
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from anabranch.cql.bound_query import without_number
+from anabranch.expressions import Scalar
+from anabranch.spark.continuous.flows import View
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Program
 from anabranch.spark.continuous.summaries import stream_of
 
@@ -51,37 +53,35 @@ def network_graph(programs: Mapping[str, Program], nodes: Mapping[str, Mapping[i
 
 
 def _edges(query: str, program: Program, nodes: Mapping[int, str]) -> list[tuple[GraphNode, GraphNode]]:
-    """The edges of one query; what a text reads is found by the names of views in it."""
-    views: dict[str, GraphNode] = {}
+    """The edges of one query."""
+    made: dict[str, GraphNode] = {}
     for given in program.inputs:
         name = stream_of(given.name) if given.is_stream else given.name
         kind = "stream" if given.is_stream else "relation"
-        views[given.view] = GraphNode(f"{kind}:{name}", kind, name)
+        made[given.view] = GraphNode(f"{kind}:{name}", kind, name)
     found = []
     for place, step in enumerate(program.steps):
         if isinstance(step, CellStep):
             id_ = nodes.get(step.stage.number, f"{query}/{step.stage.number}")
-            made = GraphNode(f"operator:{id_}", "operator", step.stage.title)
-            text = " ".join(repr(wanted.select) for wants in step.inputs for wanted in wants)
+            node = GraphNode(f"operator:{id_}", "operator", step.stage.title)
         elif isinstance(step, FilterStep):
-            title = " and ".join(each.sql for each in step.conditions)
-            made = GraphNode(f"filter:{query}/{place}", "filter", _plain(title))
-            text = step.text
+            title = " and ".join(_plain(each) for each in step.conditions)
+            node = GraphNode(f"filter:{query}/{place}", "filter", title)
         else:
-            made = GraphNode(f"look-up:{query}/{place}", "look-up", "index look-up")
-            text = f"{step.text} {step.table}"
-        found += [(source, made) for source in _read(views, text)]
-        views[step.view] = made
+            node = GraphNode(f"look-up:{query}/{place}", "look-up", "index look-up")
+        found += [(source, node) for source in _sources(made, step.reads)]
+        made[step.view] = node
     answer = GraphNode(f"query:{query}", "query", query)
-    found += [(source, answer) for source in _read(views, program.answer.text)]
-    return found
+    return found + [(source, answer) for source in _sources(made, program.answer.views)]
 
 
-def _read(views: Mapping[str, GraphNode], text: str) -> list[GraphNode]:
-    """Nodes whose views a text names."""
-    return list(dict.fromkeys(node for view, node in views.items() if view in text))
+def _sources(made: Mapping[str, GraphNode], views: Collection[View]) -> list[GraphNode]:
+    """The nodes that make some views, in the order of the program."""
+    names = {view.name for view in views}
+    return list(dict.fromkeys(node for name, node in made.items() if name in names))
 
 
-def _plain(sql: str) -> str:
-    """Without quotes, and the numbers that make names unique."""
-    return re.sub(r"`(\w+?)_\d+`", r"\1", sql)
+def _plain(condition: Scalar) -> str:
+    """A condition with the names that its user knows."""
+    names = {name: Scalar.reading(without_number(name)) for name in condition.columns}
+    return condition.substituted(names).sql.replace("`", "")

@@ -17,8 +17,8 @@ from anabranch.engine.durations import duration, refuse_renamed
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import QueryFailed
-from anabranch.logical_plan import OP, Plan, Query
-from anabranch.model.names import quoted
+from anabranch.logical_plan import Plan, Query
+from anabranch.model.names import OP, quoted
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
 
@@ -111,16 +111,15 @@ class ContinuousQuery:
                 f"the answer of {self.name} is a stream, which has no current state",
                 hint="leave out Istream, Dstream and Rstream",
             )
-        return fold_changelog(self.to_dataframe(), self.query.output)
+        return fold_changelog(self._engine._contents(self.query), self.query.output)
 
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""
         return self._engine._filters(self.query)
 
     def explain(self) -> str:
-        """The plan, as text, and which streams are summed up as their rows come."""
-        streams = self._engine._summarized(self.query)
-        return render(self.query.plan) + (f"\nsummed up as rows come: {', '.join(streams)}" if streams else "")
+        """The plan, as text, and how it is run: what is summed up as rows come, and what indexes find."""
+        return "\n".join([render(self.query.plan), *self._engine._explained(self)])
 
     def _fail(self, error: BaseException) -> None:
         """Stop with an error, which the log and the engine's events report."""

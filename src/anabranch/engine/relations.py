@@ -63,6 +63,7 @@ class Relations:
         self._folder = folder
         self._versions: dict[str, tuple[str, DataFrame]] = {}
         self._merged: list[Path] = []
+        self._log: dict[str, list[str]] = {}  # files of changes, in the order in which they came
 
     # -- what queries read
 
@@ -86,7 +87,7 @@ class Relations:
         known = self._versions.get(relation.name)
         if known is None or known[0] != version:
             made = self.unchanged(relation) if state is None else self._valid(relation, state).persist()
-            self.forget(relation.name)
+            self._let_go(relation.name)
             known = self._versions[relation.name] = (version, made)
         return known[1]
 
@@ -94,6 +95,25 @@ class Relations:
         """Another one after every change."""
         state = manifest.relations.get(name)
         return state.files[-1].path if state is not None and state.files else ""
+
+    def position(self, name: str, manifest: Manifest) -> int:
+        """How many changes a relation has had; see `since`."""
+        state = manifest.relations.get(name)
+        return len(self._log.setdefault(name, [file.path for file in state.files] if state else []))
+
+    def since(self, relation: RelationInput, manifest: Manifest, position: int) -> DataFrame | None:
+        """What has come and gone since a position, as versions: those that went end before they begin.
+
+        None if that is not known any more, as files have been merged.
+        """
+        state, log = manifest.relations.get(relation.name), self._log.get(relation.name, [])
+        files = [file for file in state.files if file.path in log[position:]] if state else []
+        if not position or len(files) < len(log) - position:
+            return None
+        until = F.when(F.col(WEIGHT) > 0, F.lit(FOREVER)).otherwise(F.lit(EVER))
+        return self._stored(relation, files).select(
+            *map(quoted, relation.df.columns), F.col(TIME).alias(VALID_FROM), until.alias(VALID_TO)
+        )
 
     def unchanged(self, relation: RelationInput) -> DataFrame:
         """The rows that it was registered with, as versions."""
@@ -105,7 +125,11 @@ class Relations:
         return now.drop(VALID_FROM, VALID_TO)
 
     def forget(self, name: str) -> None:
-        """A relation is gone, or has changed."""
+        """A relation is gone."""
+        self._log.pop(name, None)
+        self._let_go(name)
+
+    def _let_go(self, name: str) -> None:
         _, versions = self._versions.pop(name, ("", None))
         if versions is not None and versions.is_cached:
             versions.unpersist()
@@ -142,17 +166,20 @@ class Relations:
         self, relation: RelationInput, manifest: Manifest, parts: Sequence[tuple[DataFrame, int]], time: int
     ) -> int:
         state = manifest.relations.get(relation.name)
-        files = [*(state.files if state else self._written(relation, _of_ever(relation.df)))]
+        before = [*(state.files if state else self._written(relation, _of_ever(relation.df)))]
+        log = self._log.setdefault(relation.name, [file.path for file in before])
         deletes = state is not None and state.deletes
-        count = 0
+        new: list[StoredFile] = []
         for rows, weight in parts:
             made = self._written(relation, rows.selectExpr("*", f"{time}L AS {TIME}", f"{weight}L AS {WEIGHT}"))
-            files += made
+            new += made
             deletes |= bool(made) and weight < 0
-            count += sum(file.rows for file in made)
-        if len(files) > MOST_FILES:
-            self._merged += [self._folder / file.path for file in files]
-            files = self._written(relation, self._stored(relation, files).coalesce(1))
+        count = sum(file.rows for file in new)
+        if len(before) + len(new) > MOST_FILES:
+            self._merged += [self._folder / file.path for file in before]
+            before = self._written(relation, self._stored(relation, before).coalesce(1))
+        log += [file.path for file in new]
+        files = [*before, *new]
         storage.settle(self._folder / file.path for file in files)
         columns = relation.df.schema.simpleString()
         manifest.relations[relation.name] = RelationState(columns, files, time if count else EVER, deletes)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from anabranch import html
 from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.network import sharing
 from anabranch.engine.registry import Registry
+from anabranch.engine.shared_nodes import SharedNode, shared_nodes
 from anabranch.errors import QueryError, in_a_line, suggest
 from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
@@ -20,7 +20,7 @@ from anabranch.tables import text_table
 
 KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
-NUMBERS = ("rows", "late", "unusable", "queries")
+NUMBERS = ("rows", "late", "unusable", "queries", "state rows", "saved rows", "saved bytes")
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,15 @@ class Listing:
         return html.table(self.titles, self.rows, words=len(self.titles))
 
 
-def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """The table of a kind."""
+def listing(
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
+) -> Listing:
+    """The table of a kind; `folds` are the queries that are answered as one, by what they have in common."""
     match kind:
         case "queries":
             return _queries(registry, manifest)
@@ -63,7 +70,7 @@ def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[t
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
-            return _sharing(manifest, titles)
+            return _sharing(shared_nodes(manifest, titles, reports), folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -79,14 +86,19 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """Operators that several queries use."""
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+    """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
-    for node, names in sorted(sharing(manifest).items()):
-        stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
-        some = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
-        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", some))
-    return Listing(("operator", "node", "queries", "used by"), rows)
+    for each in nodes:
+        numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
+        rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
+    for template, members in sorted(folds.items()):
+        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
+    return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
 
 
 def _changed(manifest: Manifest, name: str) -> str:

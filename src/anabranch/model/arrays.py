@@ -25,3 +25,14 @@ def all_rows(count: int) -> Rows:
     rows = np.arange(count, dtype=np.int64)
     rows.setflags(write=False)
     return rows
+
+
+def ranges(first: Rows, counts: Rows) -> tuple[Rows, Rows]:
+    """For runs of consecutive numbers: to which run each number belongs, and the number.
+
+    >>> owner, numbers = ranges(np.array([5, 8]), np.array([2, 1]))
+    >>> owner.tolist(), numbers.tolist()
+    ([0, 0, 1], [5, 6, 8])
+    """
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) + (first - (np.cumsum(counts) - counts))[owner]

@@ -13,10 +13,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from anabranch.errors import QueryError
 
+IN_NETWORK = "in_network"
+"""What queries call `in_network`."""
 LIKE_A_NETWORK = re.compile(r"(\d+(\.\d+)+|[\da-f:.]*:[\da-f:.]*)/\d+", re.IGNORECASE)
 
 
@@ -31,6 +34,22 @@ def network_bounds(text: str) -> tuple[int, int, int]:
     except ValueError:
         raise QueryError(f"{text!r} is not a network", hint="write networks as 10.2.0.0/16 or fe80::/10") from None
     return network.version, int(network.network_address), int(network.broadcast_address)
+
+
+def in_network(address: str | None, network: str | None) -> bool | None:
+    """Whether an address lies in a network; a text that is no address lies in none.
+
+    >>> [in_network(each, "10.2.0.0/16") for each in ("10.2.9.1", "10.3.0.1", "nowhere", None)]
+    [True, False, False, None]
+    """
+    if address is None or network is None:
+        return None
+    version, first, last = _bounds(network)
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    return found.version == version and first <= int(found) <= last
 
 
 class PrefixSet:
@@ -70,6 +89,9 @@ class PrefixSet:
         starts, ends = self._intervals[address.version]
         at = bisect_right(starts, int(address))
         return bool(at) and int(address) <= ends[at - 1]
+
+
+_bounds = lru_cache(maxsize=65_536)(network_bounds)
 
 
 def _intervals(bounds: list[tuple[int, int]]) -> tuple[list[int], list[int]]:

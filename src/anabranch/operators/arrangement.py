@@ -19,12 +19,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from anabranch.joins.sorted_runs import CodeIndex, push
 from anabranch.operators.base import ELEMENT, END, EVER, START, WEIGHT, Micros
 from anabranch.operators.elements import (
     Flags,
     Rows,
     concat,
-    ranges,
     settle,
     stacked,
     suspects,
@@ -32,12 +32,10 @@ from anabranch.operators.elements import (
     with_ints,
     without,
 )
-from anabranch.operators.sorted_runs import CodeIndex, push
 
 CHUNK_ROWS = 65_536
 DEAD_SHARE = 0.5
 SETTLE_SHARE = 0.25
-MOST_CANDIDATES = 4
 
 _NONE = np.empty(0, np.int64)
 
@@ -161,16 +159,6 @@ class Synopsis(Arrangement):
         """Numbers of the elements that are there at some instant from `since` on."""
         return np.flatnonzero(self.values(END) > since)
 
-    def overlapping(self, name: str, codes: Micros, start: Micros, end: Micros) -> tuple[Rows, Rows]:
-        """As `probe`, at least those of the rows that meet the interval of their code.
-
-        A long tick holds many versions of a row, one after the other, and pairs of all versions are the square of their
-        number. Where codes have that many rows, only those of about the same time are looked at.
-        """
-        if self._indexes[name].matches(codes) <= MOST_CANDIDATES * (len(codes) + len(self)):
-            return self.probe(name, codes)
-        return _of_the_time(self.values(name), self.values(START), self.values(END), codes, start, end)
-
     @property
     def negative(self) -> int:
         """Elements that take others back and have not been put together with them."""
@@ -220,26 +208,3 @@ class _Growing:
             self._array = values
         self._array[: len(values)] = values
         self._length = len(values)
-
-
-def _of_the_time(
-    own: Micros, starts: Micros, ends: Micros, codes: Micros, start: Micros, end: Micros
-) -> tuple[Rows, Rows]:
-    """Pairs of a place in `codes` and a row of this code; rows that are over before an interval begins are left out.
-
-    Rows are sorted by code and start. Those that begin before the interval ends come first, and of these the ones up to
-    which every row of the code was over when it began are passed over.
-    """
-    known, group = np.unique(own, return_inverse=True)
-    times = np.unique(np.concatenate((starts, ends)))
-    width = len(times) + 1  # times are replaced by their ranks, so that code and time are one number
-    begins = group * width + np.searchsorted(times, starts)
-    order = np.argsort(begins)
-    latest = np.maximum.accumulate((group * width + np.searchsorted(times, ends))[order])
-    place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    asked = np.flatnonzero(known[place] == codes)
-    base = place[asked] * width
-    first = np.searchsorted(latest, base + np.searchsorted(times, start[asked], side="right"))
-    after = np.searchsorted(begins[order], base + np.searchsorted(times, end[asked]))
-    owner, found = ranges(first, np.maximum(after - first, 0))
-    return asked[owner], order[found]

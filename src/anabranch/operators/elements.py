@@ -179,13 +179,6 @@ def sums_so_far(values: Micros, first: Flags) -> Micros:
     return np.asarray(total - np.repeat(before, np.diff(np.append(np.flatnonzero(first), len(values)))))
 
 
-def ranges(first: Rows, counts: Rows) -> tuple[Rows, Rows]:
-    """For runs of consecutive numbers: to which run each number belongs, and the number."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, first[owner] + within
-
-
 def _numbered(parts: list[Micros], rows: int) -> Rows:
     mixed = _mixed(parts, rows)
     order = np.argsort(mixed)

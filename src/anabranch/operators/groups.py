@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from anabranch.joins.sorted_runs import search
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT, Tick
 from anabranch.operators.elements import (
     KEY,
@@ -31,7 +32,6 @@ from anabranch.operators.elements import (
 )
 from anabranch.operators.key_lookup import find_keys, number_keys
 from anabranch.operators.pending_events import PendingEvents
-from anabranch.operators.sorted_runs import search
 
 GROUP = "_group"
 MOST_CHUNKS = 32

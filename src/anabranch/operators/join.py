@@ -1,9 +1,9 @@
 """The join of any number of windows: new elements of each one look for partners in all the others.
 
-Each input has a synopsis: its elements, arranged by key. An element that comes to one input probes the other inputs in
-the *probe order* of its input; what is found on the way is not stored. Inputs are served one after the other: new
-elements meet old and new ones of the inputs before, and only old ones of the inputs behind, so that every combination
-is found once, by its last element.
+An element that comes to one input probes the windows of the others in the order of its input's *probe pipeline*
+(`joins/probe_pipeline.py`), which adapts to what it finds. Inputs are served one after the other: new elements meet old
+and new ones of the inputs before, and only old ones of the inputs behind, so that every combination is found once, by
+its last element.
 
 >>> join = MultiJoin(2, keys=(((0, "city"), (1, "town")),))
 >>> here = pa.table({"city": ["Oslo"], "_key0": [7], "_start": [1], "_end": [9], "_weight": [1]})
@@ -23,32 +23,26 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from anabranch.operators.arrangement import Synopsis
-from anabranch.operators.base import END, START, WEIGHT, Micros, Operator, Tick
-from anabranch.operators.elements import Flags, Rows, elements, stacked
-from anabranch.operators.key_lookup import agree
+from anabranch.joins.graph import tree_of
+from anabranch.joins.probe_pipeline import Check, Combinations, JoinRules, ProbePipeline
+from anabranch.operators.base import Operator, Tick
+from anabranch.operators.comparisons import Comparison
+from anabranch.operators.elements import Flags, Rows, elements, same
+from anabranch.operators.join_window import JoinWindow
+from anabranch.operators.payload import are_codes
+from anabranch.ordering import Seed, make
+from anabranch.ordering.pipeline import FilterPipeline
 
 KeyClass = tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True)
-class _Partial:
-    """Combinations of rows of some inputs: the rows' numbers by input, and the elements that they make."""
-
-    rows: dict[int, Rows]
-    start: Micros
-    end: Micros
-    weight: Micros
-
-
 class MultiJoin(Operator):
-    """Combinations of elements, one per input, that agree on all keys.
+    """Combinations of elements, one per input, that agree on all keys and for which all comparisons hold.
 
     Parameters
     ----------
@@ -56,132 +50,145 @@ class MultiJoin(Operator):
         Number of inputs, two or more.
     keys
         Classes of equal columns, as in `logical_plan.Join`. The table of an input carries, for each class j in
-        which it has a column, codes in `_key{j}`. Rows whose keys are NULL are not given.
-    probes
-        For each input the other inputs in the order in which its new elements probe them; by default those that keys
-        connect come first.
+        which it has a column, codes in `_key{j}`, unless all columns of the class are whole numbers. Rows whose keys
+        are NULL are not given.
+    comparisons
+        Further conditions between two inputs.
+    policy
+        How the probes of an input are ordered: a name in `ordering.POLICIES`.
+    seeds
+        What was learned before, by input.
     """
 
     def __init__(
-        self, inputs: int, keys: tuple[KeyClass, ...] = (), probes: tuple[tuple[int, ...], ...] | None = None
+        self,
+        inputs: int,
+        keys: tuple[KeyClass, ...] = (),
+        comparisons: tuple[Comparison, ...] = (),
+        policy: str = "auto",
+        seeds: Mapping[int, Seed] | None = None,
     ) -> None:
         self.inputs = inputs
         self.keys = keys
-        self.probes = probes or tuple(connected_first(i, inputs, keys) for i in range(inputs))
+        self.policy = policy
+        self._seeds = seeds or {}
+        self._comparisons = comparisons
         self._columns = [dict(members) for members in keys]
-        self._synopses = [
-            Synopsis(tuple(_code(j) for j, members in enumerate(self._columns) if i in members)) for i in range(inputs)
-        ]
+        self._trees = [tree_of(each, inputs, self._columns) for each in range(inputs)]
+        self._orders: dict[int, tuple[int, ...]] = {}
+        self._windows: list[JoinWindow] = []
+        self.pipelines: list[ProbePipeline] = []
+
+    def pin(self, orders: Mapping[int, Sequence[int]]) -> None:
+        """Probe in these orders from now on, by input, as far as paths allow."""
+        for number, order in orders.items():
+            tree = self._trees[number]
+            wish = [tree.others.index(other) for other in order]
+            self._orders[number] = tree.precedence.legal(wish)
+        for number, pipeline in enumerate(self.pipelines):
+            pipeline.filters = self._filters(number)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """The combinations of new elements with all others."""
-        for synopsis, table in zip(self._synopses, inputs, strict=True):
-            synopsis.append(table.slice(0, 0))  # all columns are known before the first probe
-        results = [self._joined(i, table, tick) for i, table in enumerate(inputs)]
+        self._begin([table.schema for table in inputs])
+        for window, table in zip(self._windows, inputs, strict=True):
+            window.append(table.slice(0, 0))  # all columns are known before the first probe
+        found: list[Combinations] = []
+        for number, table in enumerate(inputs):
+            first, until = self._windows[number].append(table)
+            found += self.pipelines[number].combinations(first, until)
+        result = self._gathered(found)
         self._tidy(tick)
-        return stacked(results)
+        return result
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Keep the new elements without joining them."""
-        for synopsis, table in zip(self._synopses, inputs, strict=True):
-            synopsis.append(table)
+        self._begin([table.schema for table in inputs])
+        for window, table in zip(self._windows, inputs, strict=True):
+            window.append(table)
         self._tidy(tick)
 
     def snapshot(self) -> list[pa.Table]:
         """The elements of each input."""
-        return [synopsis.table() for synopsis in self._synopses if synopsis.seen]
+        return [window.table() for window in self._windows]
 
     def restore(self, tables: Sequence[pa.Table]) -> None:
         """Take over elements."""
-        for synopsis, table in zip(self._synopses, tables, strict=False):
-            synopsis.append(table)
+        if tables:
+            self._begin([table.schema for table in tables])
+        for window, table in zip(self._windows, tables, strict=True):
+            window.append(table)
 
     @property
     def held_rows(self) -> int:
         """Elements of all inputs."""
-        return sum(map(len, self._synopses))
+        return sum(map(len, self._windows))
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all inputs in memory, with their indexes."""
-        return sum(synopsis.nbytes for synopsis in self._synopses)
+        return sum(window.nbytes for window in self._windows)
 
-    def _joined(self, new: int, table: pa.Table, tick: Tick) -> pa.Table:
-        rows = self._synopses[new].append(table)
-        start, end, weight = (self._synopses[new].values(name)[rows] for name in (START, END, WEIGHT))
-        partial = _Partial({new: rows}, start, end, weight)
-        for other in self.probes[new]:
-            partial = self._extended(partial, other, tick)
-        parts = [synopsis.take(partial.rows[i]) for i, synopsis in enumerate(self._synopses)]
-        names = [name for part in parts for name in part.column_names]
-        joined = pa.table([column for part in parts for column in part.columns], names=names)
-        return elements(joined, partial.start, partial.end, partial.weight)
+    def _begin(self, schemas: Sequence[pa.Schema]) -> None:
+        """Once the types of all columns are known."""
+        if self._windows:
+            return
+        kinds = [[schemas[number].field(name).type for number, name in members] for members in self.keys]
+        exact = frozenset(number for number, each in enumerate(kinds) if are_codes(each))
+        for number in range(self.inputs):
+            columns = {each: members[number] for each, members in enumerate(self._columns) if number in members}
+            probed = {tree.keys[number] for tree in self._trees if tree.root != number}
+            self._windows.append(JoinWindow(columns, exact, probed))
+        classes = tuple(frozenset(members) for members in self._columns)
+        rules = JoinRules(classes, exact, tuple(each.inputs for each in self._comparisons))
+        stores = [window.store for window in self._windows]
+        self.pipelines = [
+            ProbePipeline(tree, stores, rules, self._holds, self._filters(number))
+            for number, tree in enumerate(self._trees)
+        ]
 
-    def _extended(self, partial: _Partial, other: int, tick: Tick) -> _Partial:
-        """The combinations with a row of one more input."""
-        synopsis, shared = self._synopses[other], self._shared(partial, other)
-        if shared:
-            through, key = shared[0]
-            codes = self._synopses[through].values(_code(key))[partial.rows[through]]
-            places, rows = synopsis.overlapping(_code(key), codes, partial.start, partial.end)
-        else:
-            live, size = synopsis.live(tick.start), len(partial.start)
-            places, rows = np.repeat(np.arange(size), len(live)), np.tile(live, size)
-        start = np.maximum(partial.start[places], synopsis.values(START)[rows])
-        end = np.minimum(partial.end[places], synopsis.values(END)[rows])
-        kept = np.flatnonzero((start < end) & self._codes_agree(partial, places, other, rows, shared[1:]))
-        kept = kept[self._values_agree(partial, places[kept], other, rows[kept], shared)]
-        places, rows = places[kept], rows[kept]
-        combined = {each: numbers[places] for each, numbers in partial.rows.items()} | {other: rows}
-        return _Partial(combined, start[kept], end[kept], partial.weight[places] * synopsis.values(WEIGHT)[rows])
+    def _filters(self, number: int) -> FilterPipeline:
+        tree, order = self._trees[number], self._orders.get(number)
+        policy, seed = self.policy, self._seeds.get(number)
+        if order is not None:
+            policy, seed = "fixed", Seed(order, np.zeros((0, len(order)), np.bool_), np.full(len(order), np.nan))
+        policy_of = make(policy, len(tree.others), precedence=tree.precedence, seed=seed)
+        return FilterPipeline(policy_of, costs=seed.costs if seed else None)
 
-    def _shared(self, partial: _Partial, other: int) -> list[tuple[int, int]]:
-        """Inputs of the combinations that have a key in common with another input, each with the key."""
-        found = []
-        for key, members in enumerate(self._columns):
-            if other in members and (known := [each for each in partial.rows if each in members]):
-                found.append((known[0], key))
-        return found
-
-    def _codes_agree(
-        self, partial: _Partial, places: Rows, other: int, rows: Rows, shared: list[tuple[int, int]]
-    ) -> Flags:
-        alike = np.ones(len(rows), np.bool_)
-        for through, key in shared:
-            left = self._synopses[through].values(_code(key))[partial.rows[through][places]]
-            alike &= left == self._synopses[other].values(_code(key))[rows]
+    def _holds(self, check: Check, one: Rows, other: Rows) -> Flags:
+        """Whether rows of two inputs agree."""
+        if check.comparison is not None:
+            comparison = self._comparisons[check.comparison]
+            sides = {check.one: one, check.other: other}
+            columns = [self._values(number, sides[number], name) for number, name in comparison.sides]
+            return comparison.holds(*columns)
+        alike = np.ones(len(one), np.bool_)
+        for number in check.key:
+            stores = self._windows[check.one].store, self._windows[check.other].store
+            alike &= stores[0].codes((number,))[one] == stores[1].codes((number,))[other]
+            if number not in self.pipelines[0].rules.exact:
+                names = self._columns[number]
+                left = self._values(check.one, one, names[check.one])
+                alike &= same(left, self._values(check.other, other, names[check.other]))
         return alike
 
-    def _values_agree(
-        self, partial: _Partial, places: Rows, other: int, rows: Rows, shared: list[tuple[int, int]]
-    ) -> Flags:
-        left, right = [], []
-        for through, key in shared:
-            mine, theirs = self._columns[key][through], self._columns[key][other]
-            left.append(self._synopses[through].take(partial.rows[through][places], [mine]).column(mine))
-            right.append(self._synopses[other].take(rows, [theirs]).column(theirs))
-        return agree(left, right, len(rows))
+    def _values(self, number: int, rows: Rows, name: str) -> pa.ChunkedArray:
+        return self._windows[number].payload.take(rows, [name]).column(name)
+
+    def _gathered(self, found: Sequence[Combinations]) -> pa.Table:
+        """The columns of combinations, which were numbers so far."""
+        none = np.empty(0, np.int64)
+        names, columns = [], []
+        for number, window in enumerate(self._windows):
+            part = window.payload.take(np.concatenate([none, *(each.rows[number] for each in found)]))
+            names += part.column_names
+            columns += part.columns
+        start, end, weight = (
+            np.concatenate([none, *(getattr(each, name) for each in found)]) for name in ("start", "end", "weight")
+        )
+        joined = pa.table(columns, names=names) if names else part
+        return elements(joined, start, end, weight)
 
     def _tidy(self, tick: Tick) -> None:
-        for synopsis in self._synopses:
-            synopsis.tidy(tick.until)
-
-
-def connected_first(new: int, inputs: int, keys: tuple[KeyClass, ...]) -> tuple[int, ...]:
-    """The other inputs, each connected by a key with one before it as far as that goes.
-
-    >>> connected_first(0, 4, (((0, "a"), (3, "b")), ((3, "c"), (1, "d"))))
-    (3, 1, 2)
-    """
-    order, left = [new], [i for i in range(inputs) if i != new]
-    classes = [{i for i, _ in members} for members in keys]
-    while left:
-        linked = {i for members in classes if members & set(order) for i in members}
-        chosen = next((i for i in left if i in linked), left[0])
-        order.append(chosen)
-        left.remove(chosen)
-    return tuple(order[1:])
-
-
-def _code(key: int) -> str:
-    return f"_key{key}"
+        for window in self._windows:
+            window.tidy(tick.until)

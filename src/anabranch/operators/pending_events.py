@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from anabranch.joins.sorted_runs import merge_order, push
 from anabranch.operators.base import TIME, Micros
 from anabranch.operators.elements import concat, ints, take
-from anabranch.operators.sorted_runs import merge_order, push
 
 LARGEST_MERGE = 2**16
 """Rows: longer runs are not made, for they would be copied again and again."""

@@ -23,9 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import DataError
+from anabranch.model.arrays import ranges
 from anabranch.operators.arrangement import Synopsis
 from anabranch.operators.base import END, FOREVER, START, TIME, WEIGHT, Micros, Operator, Tick
-from anabranch.operators.elements import KEY, Rows, bare, identities, net_weights, ranges, stacked, with_ints, without
+from anabranch.operators.elements import KEY, Rows, bare, identities, net_weights, stacked, with_ints, without
 
 PART_ROWS = 2_000_000
 """Rows of one part of the result, approximately, unless one instant has more."""

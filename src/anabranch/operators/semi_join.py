@@ -35,7 +35,7 @@ class SemiJoin(Operator):
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the elements that came, return those that follow from them."""
-        found = self._join.advance(inputs, tick).select([*self._columns, START, END, WEIGHT])
+        found = self._join.advance(self._known(inputs), tick).select([*self._columns, START, END, WEIGHT])
         if not self._negated:
             return found
         taken = elements(found, ints(found, START), ints(found, END), np.negative(ints(found, WEIGHT)))
@@ -43,7 +43,15 @@ class SemiJoin(Operator):
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Bring the state up to date."""
-        self._join.absorb(inputs, tick)
+        self._join.absorb(self._known(inputs), tick)
+
+    def _known(self, inputs: Sequence[pa.Table]) -> list[pa.Table]:
+        """Without rows of the first input whose keys are NULL: they have no partner."""
+        rows = inputs[0]
+        for name in [dict(key)[0] for key in self._join.keys]:
+            if rows[name].null_count:
+                rows = rows.filter(rows[name].is_valid())
+        return [rows, inputs[1]]
 
     def snapshot(self) -> list[pa.Table]:
         """All state, as tables."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from sqlglot import exp
 
-from anabranch.logical_plan import Scalar
-from anabranch.model.names import quoted
-from anabranch.operators.base import TIME
+from anabranch.expressions import SPARK, Scalar
+from anabranch.operators.base import FOREVER, TIME
 from anabranch.planning.types import sql_name
 
 
@@ -19,7 +19,7 @@ def calls(scalars: Sequence[Scalar]) -> bool:
 
 def later(span: int) -> Scalar:
     """When a row leaves a window of so many microseconds."""
-    return Scalar(f"{TIME} + {span + 1}L", (TIME,))
+    return Scalar(exp.Add(this=column(TIME).tree, expression=Scalar.long(span + 1).tree))
 
 
 def column(name: str) -> Scalar:
@@ -34,7 +34,7 @@ def same(names: Sequence[str]) -> list[tuple[str, Scalar]]:
 
 def cast(name: str, kind: pa.DataType) -> Scalar:
     """A column as another type."""
-    return Scalar(f"CAST({quoted(name)} AS {sql_name(kind)})", (name,))
+    return Scalar(exp.Cast(this=column(name).tree, to=exp.DataType.build(sql_name(kind), dialect=SPARK)))
 
 
 def renamed(
@@ -52,11 +52,27 @@ def fields_of(schema: pa.Schema, names: Sequence[str], more: pa.Schema) -> pa.Sc
     return pa.schema([*(schema.field(name) for name in names), *more])
 
 
-def next_multiple(name: str, step: int) -> str:
+def next_multiple(name: str, step: int) -> Scalar:
     """Rounded up, in integers, also before 1970."""
-    return f"{name} + ((-{name}) % {step}L + {step}L) % {step}L"
+    return Scalar.parsed("x + ((-x) % step + step) % step").substituted({"x": column(name), "step": Scalar.long(step)})
+
+
+def ending(name: str, step: int) -> Scalar:
+    """The same of what may never end."""
+    known = {"x": column(name), "never": Scalar.long(FOREVER), "next": next_multiple(name, step)}
+    return Scalar.parsed("CASE WHEN x = never THEN x ELSE next END").substituted(known)
+
+
+def earlier(name: str, other: str) -> Scalar:
+    """Whether the value of one column is less than that of another."""
+    return Scalar(exp.LT(this=column(name).tree, expression=column(other).tree))
+
+
+def not_null(name: str) -> Scalar:
+    """Whether a column has a value."""
+    return Scalar(exp.Not(this=exp.Is(this=column(name).tree, expression=exp.Null())))
 
 
 def is_column(item: tuple[str, Scalar]) -> bool:
     """Whether an item is a column as it is."""
-    return item[1].columns[:1] != () and item[1] == column(item[1].columns[0])
+    return item[1].column is not None

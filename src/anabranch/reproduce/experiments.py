@@ -28,15 +28,15 @@ def run(
     quick: bool,
     json: Path | None,
 ) -> int:
-    """Run all groups; 0 when every claim holds, 3 otherwise."""
+    """Run all groups; 0 when every claim holds, 3 otherwise. `{flag}` in the introduction says how they were run."""
     exhibits: list[Exhibit] = []
     for group in groups:
         found = group.exhibits(quick=quick)
         for exhibit in found:
-            print(_told(exhibit), end="\n\n")
+            print(_told(exhibit, claims[exhibit.name]), end="\n\n")
         print(table([bar for exhibit in found for bar in exhibit.bars]), end="\n\n", flush=True)
         exhibits += found
-    return conclude(exhibits, claims, introduction, out, json)
+    return conclude(exhibits, claims, introduction.format(flag=" --quick" if quick else ""), out, json)
 
 
 def conclude(
@@ -45,7 +45,7 @@ def conclude(
     """Write page and JSON, in the order of the paper, and say how many claims hold."""
     ordered = sorted(exhibits, key=lambda exhibit: list(claims).index(exhibit.name))
     bars = [bar for exhibit in ordered for bar in exhibit.bars]
-    page = write_page(ordered, out, introduction)
+    page = write_page(ordered, claims, out, introduction)
     if json is not None:
         write_json(bars, json)
     targets = [bar for bar in bars if bar.target != "-"]
@@ -53,6 +53,5 @@ def conclude(
     return exit_code(bars)
 
 
-def _told(exhibit: Exhibit) -> str:
-    claim = exhibit.claim
+def _told(exhibit: Exhibit, claim: Claim) -> str:
     return f"{exhibit.name}: {claim.title}\n  paper: {claim.paper}\n  ours:  {exhibit.ours}\n  why:   {claim.why}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from anabranch.reproduce import experiments
 from anabranch.reproduce.content import adaptivity, costs, selectivities, skew
 from anabranch.reproduce.content.claims import CLAIMS
-from anabranch.reproduce.content.page import introduction
+from anabranch.reproduce.content.page import INTRODUCTION
 
 GROUPS = (skew, selectivities, adaptivity, costs)
 FOLDER = Path("reproduction/routing")
@@ -15,4 +15,4 @@ FOLDER = Path("reproduction/routing")
 
 def main(*, quick: bool, json_path: Path | None = None, out: Path = FOLDER) -> int:
     """Run all experiments, print the claims, write page and JSON; 0 when every claim holds, 3 otherwise."""
-    return experiments.run(GROUPS, CLAIMS, introduction(quick=quick), out, quick=quick, json=json_path)
+    return experiments.run(GROUPS, CLAIMS, INTRODUCTION, out, quick=quick, json=json_path)

@@ -33,7 +33,6 @@ from anabranch.logical_plan import (
     Window,
     WindowSpec,
 )
-from anabranch.workload.expressions import placeholder, substituted
 
 Known = tuple[str, Mapping[str, str]]
 """What a plan is, and what its columns are."""
@@ -91,7 +90,7 @@ class Identity:
 
     def condition(self, condition: Scalar, names: Mapping[str, str]) -> str:
         """A condition over columns that are known."""
-        return substituted(condition.sql, names, constant=None if self.constants else placeholder)
+        return condition.shown(names, None if self.constants else placeholder)
 
     def _spec(self, window: WindowSpec) -> str:
         if self.windows or window.span == 0:
@@ -121,14 +120,18 @@ class Identity:
 EXACT = Identity()
 
 
+def placeholder(_: str) -> str:
+    """Any constant."""
+    return "?"
+
+
 def _aggregation(each: Aggregation, names: Mapping[str, str]) -> str:
     argument = "*" if each.argument is None else names[each.argument]
     return f"{each.function}({'distinct ' if each.distinct else ''}{argument}, {each.parameter})"
 
 
 def _substituted(scalar: Scalar, names: Mapping[str, str]) -> str:
-    plain = len(scalar.columns) == 1 and scalar == Scalar.reading(scalar.columns[0])
-    return names[scalar.columns[0]] if plain else f"({substituted(scalar.sql, names)})"
+    return scalar.shown(names) if scalar.column else f"({scalar.shown(names)})"
 
 
 def _numbered(plan: Plan) -> dict[str, str]:

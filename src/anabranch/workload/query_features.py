@@ -47,7 +47,6 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.model.names import quoted
-from anabranch.workload.expressions import substituted
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -160,7 +159,7 @@ class ColumnNames:
 
     def scalar(self, scalar: Scalar) -> str:
         """An expression as people know it."""
-        return substituted(scalar.sql, self.shown)
+        return scalar.shown(self.shown)
 
     def aggregation(self, each: Aggregation) -> str:
         """An aggregate as people write it."""

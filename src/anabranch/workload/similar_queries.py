@@ -21,7 +21,6 @@ from collections.abc import Sequence
 
 from anabranch.logical_plan import Aggregate, Filter, Member, Plan, Query, Scalar, SetOperation, ToStream, walk
 from anabranch.planning.rules import rewrite
-from anabranch.workload.expressions import constants, substituted
 from anabranch.workload.findings import Finding, Workload, listed
 from anabranch.workload.plan_identity import EXACT, Identity
 from anabranch.workload.plan_operators import operators
@@ -78,7 +77,7 @@ def _foldable(plan: Plan) -> bool:
 
 
 def _constants(queries: Sequence[Query]) -> Finding:
-    written = [[value for each in _conditions(query) for value in constants(each.sql)] for query in queries]
+    written = [[value for each in _conditions(query) for value in each.constants] for query in queries]
     places = [place for place, values in enumerate(zip(*written, strict=True)) if len(set(values)) > 1]
     columns = [f"c{number}" for number, _ in enumerate(places, start=1)]
     names, count = [query.name for query in queries], len(queries)
@@ -103,7 +102,7 @@ def _with_rules(query: Query, columns: dict[int, str]) -> list[str]:
         column = columns.get(next(place))
         return constant if column is None else f"rules.{column}"
 
-    return [substituted(each.sql, names, constant=rule) for each in _conditions(query)]
+    return [each.shown(names, rule) for each in _conditions(query)]
 
 
 def _conditions(query: Query) -> list[Scalar]:

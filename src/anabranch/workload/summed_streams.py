@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-import sqlglot
 from sqlglot import exp
 
 from anabranch.logical_plan import Aggregate, Filter, Plan, Project, Scan, Window, walk
@@ -81,7 +80,7 @@ def _is_integer(plan: Plan, name: str, types: Types) -> bool:
         case Window():
             return _is_integer(plan.input, name, types)
         case Project():
-            return _computes_integer(sqlglot.parse_one(dict(plan.items)[name].sql, dialect="spark"), plan.input, types)
+            return _computes_integer(dict(plan.items)[name].tree, plan.input, types)
         case _:
             return False
 

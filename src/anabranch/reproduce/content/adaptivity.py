@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.measure import Bar, at_least, informed
-from anabranch.reproduce.content.exhibit import HOUR, OTHERS, RATIO, SENSOR, SHARE, Exhibit
+from anabranch.reproduce.content.names import HOUR, OTHERS, RATIO, SENSOR, SHARE
 from anabranch.reproduce.content.running import GREEDY, LEARNS, SBR, faster, fewer, greedy, race
 from anabranch.reproduce.content.sensors import Sensors, generated, room
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 from anabranch.routing.content_learns import LearningConfig, Profiled, TrialEnded
 from anabranch.routing.eddy import EddyRun
 

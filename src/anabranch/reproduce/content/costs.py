@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.measure import at_least, at_most, informed
-from anabranch.reproduce.content.exhibit import CALLS, TIME, Exhibit
+from anabranch.reproduce.content.names import CALLS, TIME
 from anabranch.reproduce.content.running import (
     BATCH_ROWS,
     CALL_SECONDS,
@@ -22,7 +22,7 @@ from anabranch.reproduce.content.running import (
 )
 from anabranch.reproduce.content.sensors import Sensors, generated
 from anabranch.reproduce.content.streams import draw, random
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 from anabranch.routing.content_learns import LearningConfig
 from anabranch.routing.eddy import EddyRun
 

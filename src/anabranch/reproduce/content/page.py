@@ -15,8 +15,3 @@ Data*, re-created with the routers of this package by `anabranch reproduce routi
 - The gain ratio's threshold is not given there: ours is what chance does not explain (level 2 %).
 - The values of the paper's curves are not available to us; its prose and tables are.
 """
-
-
-def introduction(*, quick: bool) -> str:
-    """What the page begins with."""
-    return INTRODUCTION.format(flag=" --quick" if quick else "")

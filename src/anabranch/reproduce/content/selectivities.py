@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.measure import at_least, at_most, informed
-from anabranch.reproduce.content.exhibit import BOUND, CALLS, TIME, Exhibit
+from anabranch.reproduce.content.names import BOUND, CALLS, TIME
 from anabranch.reproduce.content.running import GREEDY, KNOWS, LEARNS, SBR, faster, fewer, greedy, star
 from anabranch.reproduce.content.streams import KINDS, draw, random
-from anabranch.reproduce.thesis.exhibit import Chart, Series, interval
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series, interval
 from anabranch.routing.content_learns import LearningConfig
 from anabranch.routing.eddy import EddyRun
 

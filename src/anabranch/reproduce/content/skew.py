@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from anabranch.measure import Bar, at_least, at_most, informed
-from anabranch.reproduce.content.exhibit import BOUND, CALLS, TIME, Exhibit
+from anabranch.reproduce.content.names import BOUND, CALLS, TIME
 from anabranch.reproduce.content.running import BATCH_ROWS, KNOWS, LEARNS, SBR, faster, fewer, star
 from anabranch.reproduce.content.streams import KINDS, draw, skewed
-from anabranch.reproduce.thesis.exhibit import Chart, Mark, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Mark, Series
 from anabranch.routing.content_learns import ContentLearns, LearningConfig
 from anabranch.routing.eddy import Eddy, EddyRun
 from anabranch.routing.gain_ratio import gain_ratio

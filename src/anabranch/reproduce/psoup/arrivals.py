@@ -11,12 +11,12 @@ import numpy as np
 from anabranch.measure import at_least, at_most, informed
 from anabranch.model.arrays import Counts
 from anabranch.reproduce.psoup import workload
-from anabranch.reproduce.psoup.exhibit import COMPLETE, NOMAT, ONE_ORDER, PARTIAL, TWO_ORDERS, UNCHANGED, Exhibit
+from anabranch.reproduce.psoup.names import COMPLETE, NOMAT, ONE_ORDER, PARTIAL, TWO_ORDERS, UNCHANGED
 from anabranch.reproduce.psoup.predicates import Query
 from anabranch.reproduce.psoup.query_stem import Probing
 from anabranch.reproduce.psoup.running import MATERIALISE, MICRO, system
 from anabranch.reproduce.psoup.system import PSoup
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 WINDOW = 1000
 KINDS: dict[str, Probing] = {"index": "index", "one by one": "one by one", "as arrays": "all at once"}
@@ -163,10 +163,10 @@ def _choice(plan: Plan) -> Exhibit:
     rows, queries = workload.rows(WINDOW, rng), workload.interval_queries(1024, rng)
     costs = {name: [_mixed(plan, name, rows, queries, each) for each in plan.invocations] for name in MATERIALISE}
     cheapest = [min(zip(each, costs, strict=True))[1] for each in zip(*costs.values(), strict=True)]
-    told = "; ".join(f"{each:g}: {name}" for each, name in zip(plan.invocations, cheapest, strict=True))
+    listed = "; ".join(f"{each:g}: {name}" for each, name in zip(plan.invocations, cheapest, strict=True))
     return Exhibit(
         "Section 5.3",
-        f"The cheapest of the three by invocations per tuple: {told}.",
+        f"The cheapest of the three by invocations per tuple: {listed}.",
         [
             at_least("Section 5.3 PSoup-P / NoMat, fewest invocations", costs[PARTIAL][0] / costs[NOMAT][0], 1.0),
             at_least("Section 5.3 PSoup-C / PSoup-P, fewest invocations", costs[COMPLETE][0] / costs[PARTIAL][0], 1.0),

@@ -11,11 +11,11 @@ import numpy as np
 from anabranch.measure import at_least, at_most, informed
 from anabranch.reproduce.psoup import workload
 from anabranch.reproduce.psoup.data_stem import DataStem
-from anabranch.reproduce.psoup.exhibit import COMPLETE, HALF_ORDER, NOMAT, PARTIAL, TWO_ORDERS, Exhibit
 from anabranch.reproduce.psoup.joins import JoinSoup, composite, separate
+from anabranch.reproduce.psoup.names import COMPLETE, HALF_ORDER, NOMAT, PARTIAL, TWO_ORDERS
 from anabranch.reproduce.psoup.predicates import Factor, JoinFactor, JoinQuery, Query, Relop
 from anabranch.reproduce.psoup.running import MATERIALISE, microseconds, response
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 PAPER_WINDOW, PAPER_RATIO = 576, 29.98 / 8.54
 INEQUALITIES: tuple[Relop, ...] = ("<", "<=", ">=", ">")

@@ -18,8 +18,3 @@ re-created by `anabranch reproduce psoup{flag}`.
   magnitude; "no change" is up to 1.5.
 - The values of the paper's curves are not available to us; its prose and tables are.
 """
-
-
-def introduction(*, quick: bool) -> str:
-    """What the page begins with."""
-    return INTRODUCTION.format(flag=" --quick" if quick else "")

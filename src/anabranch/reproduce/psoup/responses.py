@@ -10,7 +10,7 @@ import numpy as np
 
 from anabranch.measure import Bar, at_least, at_most, informed
 from anabranch.reproduce.psoup import workload
-from anabranch.reproduce.psoup.exhibit import (
+from anabranch.reproduce.psoup.names import (
     ARRAYS,
     COMPLETE,
     HALF_ORDER,
@@ -19,11 +19,10 @@ from anabranch.reproduce.psoup.exhibit import (
     PARTIAL,
     TWO_ORDERS,
     UNCHANGED,
-    Exhibit,
 )
 from anabranch.reproduce.psoup.predicates import Query
 from anabranch.reproduce.psoup.running import response, same_answers, steps, systems
-from anabranch.reproduce.thesis.exhibit import Chart, Mark, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Mark, Series
 
 WINDOW = 2**15
 PREDICATES = (1, 2, 4)

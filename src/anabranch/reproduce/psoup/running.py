@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.model.arrays import Counts
-from anabranch.reproduce.psoup.exhibit import COMPLETE, NOMAT, PARTIAL
+from anabranch.reproduce.psoup.names import COMPLETE, NOMAT, PARTIAL
 from anabranch.reproduce.psoup.predicates import Query, Window
 from anabranch.reproduce.psoup.query_stem import Probing
 from anabranch.reproduce.psoup.system import Materialise, PSoup

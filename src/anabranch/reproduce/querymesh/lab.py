@@ -16,10 +16,11 @@ from anabranch.mesh.optimize import optimize
 from anabranch.mesh.training import Sample
 from anabranch.reproduce.content.running import CALL_SECONDS
 from anabranch.reproduce.content.sensors import Sensors, generated, room
-from anabranch.reproduce.querymesh.exhibit import BATCHED, MESH, SINGLE, Exhibit
+from anabranch.reproduce.querymesh.names import BATCHED, MESH, SINGLE
 from anabranch.reproduce.querymesh.rates import ahead
 from anabranch.reproduce.querymesh.running import Ran, same_answers, through_eddy, through_fabric
 from anabranch.reproduce.querymesh.streams import BATCH_ROWS
+from anabranch.reproduce.thesis.exhibit import Exhibit
 
 DAYS = 3
 GENERATED, ROOM = "generated sensors", "real room"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.measure import at_least, at_most, informed
 from anabranch.reproduce.content.running import CALL_SECONDS
-from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, Exhibit
+from anabranch.reproduce.querymesh.names import BATCHED, EDDY, MESH
 from anabranch.reproduce.querymesh.running import Ran
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 CLASSIFICATION, ALL = 0.02, 0.03
 PAPER_EDDY = 0.2

@@ -19,8 +19,3 @@ optimization*, re-created with the mesh and the routers of this package by `anab
   the tuples pass; seeds are fixed and were not chosen.
 - The values of the paper's curves are not available to us; its prose and tables are.
 """
-
-
-def introduction(*, quick: bool) -> str:
-    """What the page begins with."""
-    return INTRODUCTION.format(flag=" --quick" if quick else "")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from anabranch.measure import Bar, at_least, at_most, informed
-from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM, Exhibit
+from anabranch.reproduce.querymesh.names import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM
 from anabranch.reproduce.querymesh.running import Ran
 from anabranch.reproduce.querymesh.streams import JOINS, SAMPLE_TUPLES
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 SYSTEMS = (MESH, SINGLE, BATCHED, EDDY)
 PAPER = {

@@ -14,7 +14,6 @@ from anabranch.mesh.mesh import Mesh
 from anabranch.mesh.optimize import optimize
 from anabranch.model.arrays import Floats
 from anabranch.reproduce.content.streams import skewed as distinct
-from anabranch.reproduce.querymesh.exhibit import Exhibit
 from anabranch.reproduce.querymesh.running import through_fabric
 from anabranch.reproduce.querymesh.streams import (
     EARLIER,
@@ -25,7 +24,7 @@ from anabranch.reproduce.querymesh.streams import (
     selectivities,
     skewed,
 )
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 from anabranch.routing.content_knows import ContentKnows, best_orders
 from anabranch.routing.eddy import Eddy
 

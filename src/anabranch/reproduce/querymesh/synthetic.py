@@ -10,9 +10,10 @@ from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.mesh import Mesh
 from anabranch.mesh.optimize import optimize
 from anabranch.reproduce.querymesh import overheads, rates, totals
-from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM, Exhibit
+from anabranch.reproduce.querymesh.names import BATCHED, EDDY, MESH, SINGLE, SKEWED, SMALL_MESH, UNIFORM
 from anabranch.reproduce.querymesh.running import Ran, least, same_answers, through_eddy, through_fabric
 from anabranch.reproduce.querymesh.streams import BATCH_ROWS, EARLIER, SAMPLE_TUPLES, Stream, skewed, uniform
+from anabranch.reproduce.thesis.exhibit import Exhibit
 
 REPETITIONS = 8
 DRAWS: Mapping[str, Callable[..., Stream]] = {SKEWED: skewed, UNIFORM: uniform}

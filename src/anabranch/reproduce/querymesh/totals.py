@@ -8,9 +8,9 @@ import numpy as np
 
 from anabranch.measure import at_least, informed
 from anabranch.model.arrays import Floats
-from anabranch.reproduce.querymesh.exhibit import BATCHED, EDDY, MESH, SINGLE, Exhibit
+from anabranch.reproduce.querymesh.names import BATCHED, EDDY, MESH, SINGLE
 from anabranch.reproduce.querymesh.running import Ran
-from anabranch.reproduce.thesis.exhibit import Chart, Series
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
 MINUTES = 60
 SETTLED = 10

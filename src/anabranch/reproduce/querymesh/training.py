@@ -15,11 +15,10 @@ from anabranch.mesh.ii_qm import ii_qm
 from anabranch.mesh.sa_qm import sa_qm
 from anabranch.mesh.solution import Solution
 from anabranch.mesh.training import condense
-from anabranch.reproduce.querymesh.exhibit import Exhibit
 from anabranch.reproduce.querymesh.running import through_fabric
 from anabranch.reproduce.querymesh.starts import as_mesh
 from anabranch.reproduce.querymesh.streams import EARLIER, SAMPLE_TUPLES, skewed
-from anabranch.reproduce.thesis.exhibit import Chart, Series, interval
+from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series, interval
 
 SEARCHES: dict[str, Callable[..., Solution]] = {"SA-QM": sa_qm, "II-QM": ii_qm}
 

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from anabranch.measure import Bar
-from anabranch.reproduce.thesis.claims import CLAIMS, Claim
 from anabranch.reproduce.thesis.running import Measured
 
 LABELS = {
@@ -58,7 +57,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One figure or table of the thesis, re-created: what we found, the claims as bars, and how to show it.
+    """One figure or table of a paper, re-created: what we found, the claims as bars, and how to show it.
 
     `facts` are numbers per policy that the summary needs.
     """
@@ -69,11 +68,6 @@ class Exhibit:
     charts: Sequence[Chart] = ()
     table: Sequence[Sequence[str]] = ()
     facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    @property
-    def claim(self) -> Claim:
-        """What the paper says."""
-        return CLAIMS[self.name]
 
     @property
     def slug(self) -> str:

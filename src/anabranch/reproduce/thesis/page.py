@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from anabranch.measure import Bar
+from anabranch.reproduce.thesis.claims import Claim
 from anabranch.reproduce.thesis.exhibit import Exhibit
 from anabranch.reproduce.thesis.plots import draw
 
@@ -22,13 +23,17 @@ Figures 4.11 to 4.24 and Tables 4.2 and 4.3 of S. Babu, *Adaptive Query Processi
 """
 
 
-def write_page(exhibits: Sequence[Exhibit], folder: Path, introduction: str) -> Path:
+def write_page(exhibits: Sequence[Exhibit], claims: Mapping[str, Claim], folder: Path, introduction: str) -> Path:
     """Write the pictures and `README.md` into a folder, and return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     bars = [bar for exhibit in exhibits for bar in exhibit.bars]
     parts = [introduction, _verdict(bars)]
-    parts.append(_rows([("", "paper", "ours", "why different"), *map(_overview, exhibits)]))
-    parts += [_section(exhibit, draw(exhibit, folder)) for exhibit in exhibits]
+    parts.append(
+        _rows([("", "paper", "ours", "why different"), *(_overview(each, claims[each.name]) for each in exhibits)])
+    )
+    for exhibit in exhibits:
+        title = claims[exhibit.name].title
+        parts.append(_section(exhibit, title, draw(exhibit, title, folder)))
     path = folder / "README.md"
     path.write_text("\n".join(parts), encoding="utf-8")
     return path
@@ -51,13 +56,13 @@ def _verdict(bars: Sequence[Bar]) -> str:
     return text + "\n"
 
 
-def _overview(exhibit: Exhibit) -> tuple[str, ...]:
+def _overview(exhibit: Exhibit, claim: Claim) -> tuple[str, ...]:
     anchor = exhibit.slug.replace(".", "")
-    return f"[{exhibit.name}](#{anchor})", exhibit.claim.paper, exhibit.ours, exhibit.claim.why
+    return f"[{exhibit.name}](#{anchor})", claim.paper, exhibit.ours, claim.why
 
 
-def _section(exhibit: Exhibit, picture: Path | None) -> str:
-    lines = [f"## {exhibit.name}", "", f"{exhibit.claim.title}.", ""]
+def _section(exhibit: Exhibit, title: str, picture: Path | None) -> str:
+    lines = [f"## {exhibit.name}", "", f"{title}.", ""]
     if picture is not None:
         lines += [f"![{exhibit.name}]({picture.name})", ""]
     if exhibit.table:

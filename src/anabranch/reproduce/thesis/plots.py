@@ -22,7 +22,7 @@ OTHERS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00")
 PAPER_COLOUR = "#B91C1C"
 
 
-def draw(exhibit: Exhibit, folder: Path) -> Path | None:
+def draw(exhibit: Exhibit, title: str, folder: Path) -> Path | None:
     """Write the picture of an exhibit, if it has charts, and return its path."""
     if not exhibit.charts:
         return None
@@ -37,7 +37,7 @@ def draw(exhibit: Exhibit, folder: Path) -> Path | None:
     axes = figure.subplots(1, len(exhibit.charts), squeeze=False, width_ratios=widths)[0]
     for place, chart in zip(axes, exhibit.charts, strict=True):
         _draw(chart, place)
-    figure.suptitle(f"{exhibit.name}: {exhibit.claim.title}", fontsize=11)
+    figure.suptitle(f"{exhibit.name}: {title}", fontsize=11)
     path = folder / f"{exhibit.slug}.png"
     figure.savefig(path)
     return path

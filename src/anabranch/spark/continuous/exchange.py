@@ -12,7 +12,6 @@ S. Madden, M. Shah, J. Hellerstein, V. Raman, *Continuously Adaptive Continuous 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,10 +19,13 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
+from anabranch.expressions import Scalar, all_of, in_any_order
 from anabranch.model.arrays import Rows
+from anabranch.model.names import quoted
 from anabranch.operators.base import TIME
-from anabranch.spark.continuous.flows import Select, in_any_order, listed
+from anabranch.spark.continuous.flows import Instants, Select, Source, listed, where
 
 CELL = "_cell"
 PARCEL = "_parcel"
@@ -35,16 +37,19 @@ WORD = 62
 MOST_CONDITIONS = 124
 """Of a parcel: Spark's generated code for more of them grows too large to be compiled."""
 
-_PLAIN = re.compile(r"`(?:[^`]|``)*`|\w+( \+ \d+L)?|-?\d+L?|xxhash64\((`(?:[^`]|``)*`( IS NULL)?(, )?)*\)")
-
 
 @dataclass(frozen=True)
 class Wanted:
     """What an operator wants of one select: where its rows go, and its columns with their types."""
 
     select: Select
-    cell: str
-    columns: tuple[tuple[str, str, pa.DataType], ...]
+    cell: Scalar
+    columns: tuple[tuple[str, Scalar, pa.DataType], ...]
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Its conditions, in a form that is equal for equal ones."""
+        return in_any_order(self.select.conditions, {})
 
 
 @dataclass(frozen=True)
@@ -61,23 +66,21 @@ class _Together:
     """Selects over one source that go to the same cells."""
 
     number: int
-    source: str
-    cell: str
-    conditions: list[tuple[str, ...]] = field(default_factory=list)
-    uses: dict[str, tuple[pa.DataType, set[int]]] = field(default_factory=dict)
+    source: Source
+    cell: Scalar
+    conditions: dict[tuple[str, ...], tuple[Scalar, ...]] = field(default_factory=dict)
+    uses: dict[Scalar, tuple[pa.DataType, set[int]]] = field(default_factory=dict)
 
     def takes(self, wanted: Wanted) -> bool:
         """Whether there is room for it."""
-        return len(self.conditions) < MOST_CONDITIONS or in_any_order(wanted.select.conditions) in self.conditions
+        return len(self.conditions) < MOST_CONDITIONS or wanted.conditions in self.conditions
 
     def add(self, wanted: Wanted) -> int:
         """Take one more in; returns the number of its bit."""
-        conditions = in_any_order(wanted.select.conditions)
-        if conditions not in self.conditions:
-            self.conditions.append(conditions)
-        bit = self.conditions.index(conditions)
-        for _, sql, kind in wanted.columns:
-            self.uses.setdefault(sql, (kind, set()))[1].add(bit)
+        self.conditions.setdefault(wanted.conditions, wanted.select.conditions)
+        bit = list(self.conditions).index(wanted.conditions)
+        for _, scalar, kind in wanted.columns:
+            self.uses.setdefault(scalar, (kind, set()))[1].add(bit)
         return bit
 
 
@@ -118,13 +121,13 @@ class Exchange:
     Parameters
     ----------
     every
-        SQL: a row for every cell.
+        A row for every cell.
     """
 
-    def __init__(self, every: str) -> None:
-        self._every = every
-        self._parcels: dict[tuple[str, str, int], _Together] = {}
-        self._instants: dict[str, int] = {}
+    def __init__(self, every: Scalar) -> None:
+        self._every = every.sql
+        self._parcels: dict[tuple[Source, Scalar, int], _Together] = {}
+        self._instants: dict[Instants, int] = {}
         self._columns = Slots()
 
     def send(self, wanted: Wanted) -> None:
@@ -140,15 +143,17 @@ class Exchange:
         )
         return next(each for each in chunks if each.takes(wanted))
 
-    def instants(self, text: str) -> int:
-        """Let the times that a text selects go to every cell; returns the number of the parcel."""
-        return self._instants.setdefault(text, MARKER - 1 - len(self._instants))
+    def instants(self, times: Instants) -> int:
+        """Let times go to every cell; returns the number of the parcel."""
+        return self._instants.setdefault(times, MARKER - 1 - len(self._instants))
 
     def found(self, wanted: Wanted) -> Parcel:
         """Where the rows of a select are found."""
         parcel = self._parcel(wanted)
         slots = self._slots(parcel)
-        return Parcel(parcel.number, parcel.add(wanted), tuple((name, slots[sql]) for name, sql, _ in wanted.columns))
+        return Parcel(
+            parcel.number, parcel.add(wanted), tuple((name, slots[each.sql]) for name, each, _ in wanted.columns)
+        )
 
     @property
     def text(self) -> str:
@@ -160,36 +165,43 @@ class Exchange:
         parts = [self._sent(parcel, names, width) for parcel in parcels]
         nothing = dict.fromkeys([*_bits(width), *names], "NULL")
         parts.append(_row({CELL: self._every, PARCEL: str(MARKER)} | nothing, "range(0, 1, 1, 1)"))
-        for text, number in self._instants.items():
-            parts.append(_row({CELL: self._every, PARCEL: str(number)} | nothing | {TIME: TIME}, f"({text})"))
+        for times, number in self._instants.items():
+            parts.append(_row({CELL: self._every, PARCEL: str(number)} | nothing | {TIME: TIME}, times.text))
         return " UNION ALL ".join(parts)
 
     def _slots(self, parcel: _Together) -> dict[str, str]:
         """A column for each expression."""
-        return self._columns.of({sql: kind for sql, (kind, _) in parcel.uses.items()})
+        return self._columns.of({scalar.sql: kind for scalar, (kind, _) in parcel.uses.items()})
 
     def _sent(self, parcel: _Together, names: Sequence[str], width: int) -> str:
         alone = len(parcel.conditions) == 1
         slots = self._slots(parcel)
-        own = {slots[sql]: sql if alone else _guarded(sql, bits, parcel) for sql, (_, bits) in parcel.uses.items()}
+        own = {
+            slots[scalar.sql]: scalar.sql if alone else _guarded(scalar, bits, parcel)
+            for scalar, (_, bits) in parcel.uses.items()
+        }
         words = dict(zip(_bits(width), [*(_words(parcel) or ["1L"]), *["0L"] * width], strict=False))
-        items = (
-            {CELL: parcel.cell, PARCEL: str(parcel.number)} | words | {name: own.get(name, "NULL") for name in names}
-        )
+        cell = {CELL: parcel.cell.sql, PARCEL: str(parcel.number)}
+        items = cell | words | {name: own.get(name, "NULL") for name in names}
+        source, conditions = parcel.source.text, list(parcel.conditions.values())
         if alone:
-            conditions = parcel.conditions[0]
-            where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-            return _row(items, f"{parcel.source} AS flow{where}")
-        flags = {_flag(bit): " AND ".join(each) or "true" for bit, each in enumerate(parcel.conditions)}
-        some = "" if () in parcel.conditions else f" WHERE {' OR '.join(map(_flag, range(len(flags))))}"
-        return _row(items, f"(SELECT *, {listed(flags)} FROM {parcel.source} AS flow){some}")
+            return _row(items, f"{source} AS flow{where(conditions[0])}")
+        flags = {_flag(bit): all_of(each) for bit, each in enumerate(conditions)}
+        some = "" if () in conditions else f" WHERE {' OR '.join(map(_flag, range(len(flags))))}"
+        return _row(items, f"(SELECT *, {listed(flags)} FROM {source} AS flow){some}")
 
 
-def _guarded(sql: str, bits: set[int], parcel: _Together) -> str:
+def _guarded(scalar: Scalar, bits: set[int], parcel: _Together) -> str:
     """An expression, computed of rows alone that somebody wants it of: of others it may fail."""
-    if _PLAIN.fullmatch(sql) or len(bits) == len(parcel.conditions):
-        return sql
-    return f"CASE WHEN {' OR '.join(map(_flag, sorted(bits)))} THEN {sql} END"
+    if not scalar.may_fail or _moves(scalar) or len(bits) == len(parcel.conditions):
+        return scalar.sql
+    return f"CASE WHEN {' OR '.join(map(_flag, sorted(bits)))} THEN {scalar.sql} END"
+
+
+def _moves(scalar: Scalar) -> bool:
+    """Whether it is a time that is moved by a constant."""
+    tree = scalar.tree
+    return isinstance(tree, exp.Add) and tree.this.name == TIME and isinstance(tree.expression, exp.Literal)
 
 
 def _words(parcel: _Together) -> list[str]:
@@ -210,7 +222,7 @@ def _bits(width: int) -> list[str]:
 
 
 def _row(items: Mapping[str, str], source: str) -> str:
-    return f"SELECT {listed(items)} FROM {source}"
+    return f"SELECT {', '.join(f'{sql} AS {quoted(name)}' for name, sql in items.items())} FROM {source}"
 
 
 class Arrived:

@@ -17,6 +17,7 @@ from anabranch.cql.bound_query import BoundQuery, Meeting, Written, at_place, sh
 from anabranch.errors import QueryError
 from anabranch.logical_plan import Query, Scalar
 from anabranch.planning.types import CAST
+from anabranch.spark.continuous.views import BEGINS
 from anabranch.spark.quiet_errors import quiet_errors
 
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] *")
@@ -58,7 +59,7 @@ def _types(session: SparkSession, texts: Sequence[str], rows: str) -> dict[str, 
     listed = ", ".join(f"{text} AS `{number}`" for number, text in enumerate(names))
     try:
         with quiet_errors():
-            schema = session.sql(f"SELECT {listed} FROM ({rows})").schema
+            schema = session.sql(f"SELECT {listed} FROM ({rows})", {BEGINS: True}).schema
     except AnalysisException:
         return None
     return dict(zip(names, (each.dataType for each in schema), strict=True))
@@ -67,7 +68,7 @@ def _types(session: SparkSession, texts: Sequence[str], rows: str) -> dict[str, 
 def _explain(session: SparkSession, query: Query, sql: str, found: Written, rows: str) -> None:
     try:
         with quiet_errors():
-            session.sql(f"SELECT {sql} FROM ({rows})")
+            session.sql(f"SELECT {sql} FROM ({rows})", {BEGINS: True})
     except AnalysisException as error:
         raise at_place(QueryError(said(error, query), hint=TYPES), found.place) from None
 

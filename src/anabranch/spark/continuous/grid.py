@@ -1,4 +1,4 @@
-"""Where rows go: the cells of a stage, and the SQL that sends a row to its cell.
+"""Where rows go: the cells of a stage, and the expression that sends a row to its cell.
 
 Spark sends rows to partitions by the hash of a column. For every cell there is a number whose hash is the number of a
 partition of its own.
@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from itertools import count, product
 
 import pyarrow as pa
+from sqlglot import exp
 
-from anabranch.model.names import quoted
+from anabranch.expressions import Scalar
 from anabranch.planning.stages import Feed
+
+_PLACE = Scalar.parsed("CAST(pmod(c, s) AS INT)")
+_BESIDE = Scalar.parsed("p * s + t")
+_NEXT = Scalar.parsed("p + 1")
+_IS_NULL = Scalar.parsed("v IS NULL")
+_ONE_ZERO = Scalar(
+    exp.Case(ifs=[exp.If(this=exp.condition("v = 0"), true=exp.Literal.number("0D"))], default=exp.column("v"))
+)
 
 
 def _spark_hash(number: int) -> int:
@@ -52,41 +61,52 @@ class Grid:
         return len(self.values)
 
     @property
-    def each(self) -> str:
-        """SQL: a row for every cell."""
-        return f"explode(array({', '.join(map(str, self.values))}))"
+    def each(self) -> Scalar:
+        """A row for every cell."""
+        return Scalar.call("explode", self._cells)
 
-    def cell(self, feed: Feed, schema: pa.Schema) -> str:
-        """SQL: the cell of a row; where the row lacks a dimension of the grid, one row for every place along it."""
+    @property
+    def _cells(self) -> Scalar:
+        return Scalar.call("array", *map(_int, self.values))
+
+    def cell(self, feed: Feed, schema: pa.Schema) -> Scalar:
+        """The cell of a row; where the row lacks a dimension of the grid, one row for every place along it."""
         if len(self) == 1:
-            return str(self.values[0])
+            return _int(self.values[0])
         sizes = _sizes(len(feed.routes), len(self))
         choices = [range(1) if columns else range(size) for size, columns in zip(sizes, feed.routes, strict=True)]
         found = []
         for choice in product(*choices):
-            place = "0"
+            place = _int(0)
             for size, columns, at in zip(sizes, feed.routes, choice, strict=True):
-                there = f"CAST(pmod({code(columns, schema)}, {size}) AS INT)" if columns else str(at)
-                place = f"({place}) * {size} + {there}"
-            found.append(f"element_at(array({', '.join(map(str, self.values))}), {place} + 1)")
-        return found[0] if len(found) == 1 else f"explode(array({', '.join(found)}))"
+                there = _PLACE.substituted({"c": code(columns, schema), "s": _int(size)}) if columns else _int(at)
+                place = _BESIDE.substituted({"p": place, "s": _int(size), "t": there})
+            found.append(Scalar.call("element_at", self._cells, _NEXT.substituted({"p": place})))
+        return found[0] if len(found) == 1 else Scalar.call("explode", Scalar.call("array", *found))
+
+    def only(self, name: str) -> Scalar:
+        """The cell of all rows of something that meet in one."""
+        return _int(self.one(name))
 
     def one(self, name: str) -> int:
         """The cell in which all rows of something meet."""
         return self.values[zlib.crc32(name.encode()) % len(self)]
 
 
-def code(columns: Sequence[str], schema: pa.Schema) -> str:
-    """SQL: equal values have equal codes: also NULLs, which Spark's hash passes over, and both zeros."""
+def code(columns: Sequence[str], schema: pa.Schema) -> Scalar:
+    """Equal values have equal codes: also NULLs, which Spark's hash passes over, and both zeros."""
     if not columns:
-        return "0L"
+        return Scalar.long(0)
     parts = []
     for name in columns:
-        value = quoted(name)
-        if pa.types.is_floating(schema.field(name).type):
-            value = f"CASE WHEN {value} = 0 THEN 0D ELSE {value} END"
-        parts += [value, f"{quoted(name)} IS NULL"]
-    return f"xxhash64({', '.join(parts)})"
+        value = Scalar.reading(name)
+        known = _ONE_ZERO.substituted({"v": value}) if pa.types.is_floating(schema.field(name).type) else value
+        parts += [known, _IS_NULL.substituted({"v": value})]
+    return Scalar.call("xxhash64", *parts)
+
+
+def _int(number: int) -> Scalar:
+    return Scalar(exp.Literal.number(number))
 
 
 def _sizes(dimensions: int, cells: int) -> list[int]:

@@ -48,11 +48,13 @@ from anabranch.spark.filters.admission import (
     require_room_for_errors,
     value_type,
 )
+from anabranch.spark.filters.calling import FilterCalls, Minimize
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.ledger import Ledger, open_ledger
 from anabranch.spark.filters.lookup import SessionRules, member_test
 from anabranch.spark.filters.lookup_table import collect_values
+from anabranch.spark.filters.progress import Progress
 from anabranch.spark.filters.reporting import attach_report, build_report
 from anabranch.spark.filters.task_record import Kinds, Part
 from anabranch.spark.filters.task_spec import ErrorRules, OrderingRules, StartingPoint, TaskInput, TaskOrigin
@@ -66,6 +68,7 @@ from anabranch.spark.native.order import NativeOrder, fit_of
 
 OnError = Literal["raise", "quarantine"]
 Sink = Callable[[DataFrame, int], Any]
+Aside = Callable[[DataFrame, str, Sequence[str]], DataFrame]
 
 
 class Filter:
@@ -92,6 +95,12 @@ class Filter:
     attributes
         Columns by which routes may be chosen; by default those that predicates read and some more of simple types. A
         single one needs no list; an empty list keeps one order for all rows.
+    minimize
+        What the order is to save: `"time"`, or the `"money"` of predicates that call.
+    budget
+        The most money that calls may cost; rows that it does not suffice for are set aside (`undecided`).
+    limit
+        How many rows are wanted: tasks stop when they have kept so many together.
 
     Examples
     --------
@@ -113,11 +122,16 @@ class Filter:
         state: str | os.PathLike[str] | None = None,
         config: OrderingConfig | MeshConfig | None = None,
         attributes: Sequence[str] | str | None = None,
+        minimize: Minimize = "time",
+        budget: float | None = None,
+        limit: int | None = None,
         **unknown: Never,
     ) -> None:
         _refuse_unknown(unknown)
         self.predicates = gather(predicates)
         require_unique_names(self.predicates)
+        for p in self.predicates:
+            require_picklable(p)
         if policy not in policies.NAMES:
             raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
         if isinstance(config, MeshConfig) and policy != "mesh":
@@ -137,6 +151,10 @@ class Filter:
         self.strict, self.on_error = strict, on_error
         self.attributes = None if attributes is None else column_names(attributes)
         self._identity = new_identity()
+        remembered = self._identity if on_error == "quarantine" or budget is not None else ""
+        self.calls = FilterCalls(
+            self.predicates, policy, minimize=minimize, budget=budget, limit=limit, scope=remembered
+        )
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._build_report = partial(
             _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
@@ -147,8 +165,6 @@ class Filter:
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
         self._applied: DataFrame | None = None
         self._loaded: dict[Part, list[tuple[str, ...]]] = {}
-        for p in self.predicates:
-            require_picklable(p)
 
     def _default_config(self) -> OrderingConfig:
         seed = self.mesh.seed if self.mesh is not None else OrderingConfig.seed
@@ -158,7 +174,8 @@ class Filter:
         """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
         require_classic(df)
         self._applied = df
-        return attach_report(self._through(df, counted=True), self._build_report)
+        out = self._through(df, counted=True)
+        return attach_report(out if self.calls.limit is None else out.limit(self.calls.limit), self._build_report)
 
     def quarantined(self, df: DataFrame | None = None) -> DataFrame:
         """Rows that no predicate rejects and on which one fails, with `_predicate` and `_error`.
@@ -169,17 +186,34 @@ class Filter:
         failed when rows passed, and passes when failures are looked for. Let such a predicate remember its answers, or
         compute them into a column that is persisted before the filter.
         """
-        df = df if df is not None else self._applied
         if self.on_error != "quarantine":
             raise QueryError("this filter sets no rows aside", hint='make it with on_error="quarantine"')
-        if df is None:
-            raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
+        df = self._given_or_applied(df)
         if all(isinstance(p, NativePredicate) for p in self.predicates):
             raise QueryError(
                 "this filter has native predicates only, whose errors end the Spark job",
                 hint="rows are set aside for errors of Python predicates and look-ups",
             )
-        return self._through(df, counted=False, aside=True)
+        return self._through(df, counted=False, aside=undecided.set_aside)
+
+    def undecided(self, df: DataFrame | None = None) -> DataFrame:
+        """Rows for which the budget did not suffice, as they came: the input of the next run.
+
+        It is computed as `quarantined` is. Calls are not made again: their answers have been kept.
+        """
+        if self.calls.budget is None:
+            raise QueryError("this filter decides all rows", hint="make it with budget=...")
+        return self._through(self._given_or_applied(df), counted=False, aside=undecided.not_asked)
+
+    def progress(self, rows: int | None = None) -> Progress:
+        """Shows what calls have cost while a query runs: `with f.progress(rows=df.count()): ...`."""
+        return Progress(self.calls.meter, rows)
+
+    def _given_or_applied(self, df: DataFrame | None) -> DataFrame:
+        found = df if df is not None else self._applied
+        if found is None:
+            raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
+        return found
 
     def foreach_batch(self, sink: Sink) -> Callable[[DataFrame, int], None]:
         """A function for `writeStream.foreachBatch` that filters each micro-batch and hands it to the sink.
@@ -300,8 +334,10 @@ class Filter:
         lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
         return lines
 
-    def _through(self, df: DataFrame, *, counted: bool, aside: bool = False, batch_id: int | None = None) -> DataFrame:
-        """Send a DataFrame through the stages: the rows that pass, or those that are set `aside`."""
+    def _through(
+        self, df: DataFrame, *, counted: bool, aside: Aside | None = None, batch_id: int | None = None
+    ) -> DataFrame:
+        """Send a DataFrame through the stages: the rows that pass, or those that are set `aside` for a reason."""
         out, judged, run = df, self._judged(df), uuid.uuid4().hex
         cut = stages(judged, strict=self.strict)
         self._ledger.keep_parts(tuple(stage.members for stage in cut))
@@ -330,15 +366,15 @@ class Filter:
             kept += [name for p in members if (name := p.keeps)]
         if errors is None:
             return out
-        if aside:
-            return undecided.set_aside(out, errors, kept)
+        if aside is not None:
+            return aside(out, errors, kept)
         settle = undecided.without_errors if self.on_error == "quarantine" else undecided.raised
         return settle(out, errors)
 
     def _errors_go_on(self, judged: Sequence[Predicate], later: Sequence[FilterStage]) -> bool:
         """Whether rows with errors leave the first stage that finds some: to be set aside, or judged by later ones."""
         excused = any(undecided.can_excuse(judged[i]) for stage in later for i in stage.members)
-        return excused or self.on_error == "quarantine"
+        return excused or self.on_error == "quarantine" or self.calls.budget is not None
 
     def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
         """The predicates, native ones with what Spark's analyzer says about them; they may read kept columns, too."""
@@ -391,6 +427,7 @@ class Filter:
             ordering=OrderingRules(self.policy, self.config, precedence, unprofiled, self.mesh),
             origin=origin,
             start=self._start(stage.members, kinds, precedence),
+            calls=self.calls.settings(members, counted=origin.ledger is not None),
         )
 
     def _origin(self, df: DataFrame, counted: bool, run: str) -> TaskOrigin:
@@ -454,7 +491,7 @@ class Filter:
 
     def _attributes(self, df: DataFrame, members: Sequence[Predicate]) -> dict[str, DataType]:
         """Columns by which routes of some predicates may be chosen, and their types."""
-        if self.policy not in policies.BY_CONTENT or len(members) < 2:
+        if self.policy not in policies.BY_CONTENT or len(members) < 2 or self.calls.minimize == "money":
             return {}
         names = self.attributes
         if names is None:
@@ -482,7 +519,16 @@ class Filter:
             function = IteratorAdapter(p.name, function, one_column=len(p.columns) == 1)
         kind = BOOLEAN if p.returns is None else value_type(p)
         return Evaluator(
-            p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
+            p.name,
+            function,
+            p.columns,
+            p.flavour,
+            kind,
+            p.test,
+            p.keep,
+            p.time_limit,
+            repeatable=p.kind != "volatile",
+            caller=self.calls.client(p),
         )
 
     def _member_test(self, p: LookupPredicate, rules: SessionRules) -> Callable[[pa.Array], pa.Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql.types import DataType
 
@@ -52,6 +53,28 @@ class OrderingRules:
     precedence: Precedence
     unprofiled: frozenset[int] = frozenset()
     mesh: MeshConfig | None = None
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """What the tasks of a filter have to know of its calls.
+
+    Parameters
+    ----------
+    by_money
+        Whether the order is to save money, not time.
+    meter
+        File that counts rows and calls of all workers.
+    limit
+        Rows that are wanted; None for all.
+    kept
+        File that counts the rows that tasks have kept, where there is a limit.
+    """
+
+    by_money: bool = False
+    meter: Path | None = None
+    limit: int | None = None
+    kept: Path | None = None
 
 
 @dataclass(frozen=True)

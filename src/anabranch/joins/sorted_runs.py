@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.operators.base import Micros
-from anabranch.operators.elements import Rows, ranges
+from anabranch.model.arrays import Counts, Rows, ranges
 
 RATIO = 2
 """A run is at least so many times as long as the next."""
@@ -55,7 +54,7 @@ def push(runs: list[Run], run: Run, merge: Callable[[Run, Run], Run], most: int 
 class CodeRun:
     """Codes in ascending order, and the number of the row of each."""
 
-    codes: Micros
+    codes: Counts
     rows: Rows
 
     def __len__(self) -> int:
@@ -73,13 +72,13 @@ class CodeIndex:
         """Bytes of codes and numbers in memory."""
         return sum(run.codes.nbytes + run.rows.nbytes for run in self.runs)
 
-    def append(self, codes: Micros, first: int) -> None:
+    def append(self, codes: Counts, first: int) -> None:
         """Add the codes of rows that are numbered from `first` on."""
         if len(codes):
             order = np.argsort(codes)
             push(self.runs, CodeRun(codes[order], first + order), _merged)
 
-    def probe(self, codes: Micros) -> tuple[Rows, Rows]:
+    def probe(self, codes: Counts) -> tuple[Rows, Rows]:
         """Rows with one of the codes: pairs of the place in `codes` and the number of the row."""
         order = np.argsort(codes)
         ordered = codes[order]
@@ -87,7 +86,7 @@ class CodeIndex:
         places = np.concatenate([_NONE, *(place for place, _ in found)])
         return order[places], np.concatenate([_NONE, *(rows for _, rows in found)])
 
-    def matches(self, codes: Micros) -> int:
+    def matches(self, codes: Counts) -> int:
         """How many pairs `probe` would return."""
         ordered = np.sort(codes)
         bounds = ((np.searchsorted(run.codes, ordered, side) for side in ("left", "right")) for run in self.runs)
@@ -100,7 +99,7 @@ class CodeIndex:
         self.runs = [run for run in kept if len(run)]
 
 
-def search(codes: Micros, rows: Numbers, wanted: Micros) -> tuple[Rows, Numbers]:
+def search(codes: Counts, rows: Numbers, wanted: Counts) -> tuple[Rows, Numbers]:
     """Pairs of a place in `wanted` and a row of that code, in one sorted run; sorted codes are found fastest."""
     if not len(codes):
         return _NONE, rows[:0]  # type: ignore[return-value]
@@ -118,6 +117,6 @@ def _merged(older: CodeRun, newer: CodeRun) -> CodeRun:
     return CodeRun(codes[order], rows[order])
 
 
-def merge_order(values: Micros) -> Rows:
+def merge_order(values: Counts) -> Rows:
     """Places in ascending order of values that are two sorted runs: a stable sort finds them and only merges."""
     return np.argsort(values, kind="stable")

@@ -1,0 +1,1 @@
+"""Multiway joins of windows: stores with their indexes, join graphs, and one probe pipeline per input."""

@@ -1,0 +1,135 @@
+"""Compiled loops over hash indexes: to insert rows, to look whether there is a match, to list all matches.
+
+An index is a table `head` of the newest row of each bucket, and for each row the one that came before it in its bucket
+(`older`): a chain, newest first. `latest` has for each block of rows the latest end of all rows up to there: once a
+chain has come to where all of them are over, it need not be followed any further, so that rows which have expired cost
+nothing.
+
+The loops are compiled by numba when they are called first. What was compiled is kept on the disk, beside this module or
+where numba puts it if that cannot be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+BLOCK_BITS = 8
+"""Rows come in blocks of 2 to this power, each with the latest end up to there."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def compiled(function: Kernel) -> Kernel:
+    """The function as machine code; where nothing can be kept on the disk, each process compiles for itself."""
+    try:
+        return cast(Kernel, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        return cast(Kernel, numba.njit(nogil=True)(function))
+
+
+@compiled
+def insert(codes: Any, first: int, shift: Any, head: Any, older: Any) -> None:
+    """Put the rows from `first` on in front of the chains of their buckets."""
+    for row in range(first, len(codes)):
+        bucket = np.int64((np.uint64(codes[row]) * _MIX) >> shift)
+        older[row] = head[bucket]
+        head[bucket] = row
+
+
+@compiled
+def first_matches(
+    codes: Any,
+    begin: Any,
+    end: Any,
+    own: Any,
+    starts: Any,
+    ends: Any,
+    latest: Any,
+    shift: Any,
+    head: Any,
+    older: Any,
+    most: int,
+    found: Any,
+) -> bool:
+    """For each code the newest row of that code that meets the interval, -1 if there is none.
+
+    False if more than `most` rows were looked at in vain: then chains are too long for that.
+    """
+    vain = 0
+    for place in range(len(codes)):
+        row = head[np.int64((np.uint64(codes[place]) * _MIX) >> shift)]
+        found[place] = -1
+        while row >= 0 and latest[row >> BLOCK_BITS] > begin[place]:
+            if own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]:
+                found[place] = row
+                break
+            vain += 1
+            row = older[row]
+        if vain > most:
+            return False
+    return True
+
+
+@compiled
+def count_matches(
+    codes: Any,
+    begin: Any,
+    end: Any,
+    first: Any,
+    own: Any,
+    starts: Any,
+    ends: Any,
+    latest: Any,
+    older: Any,
+    most: int,
+    counts: Any,
+) -> int:
+    """For each code how many rows match, from its first match on; the sum, or -1 as where `first_matches` is False."""
+    vain = total = 0
+    for place in range(len(codes)):
+        row = first[place]
+        matches = 0
+        while row >= 0 and latest[row >> BLOCK_BITS] > begin[place]:
+            if own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]:
+                matches += 1
+            else:
+                vain += 1
+            row = older[row]
+        counts[place] = matches
+        total += matches
+        if vain > most:
+            return -1
+    return total
+
+
+@compiled
+def list_matches(
+    codes: Any,
+    begin: Any,
+    end: Any,
+    first: Any,
+    own: Any,
+    starts: Any,
+    ends: Any,
+    older: Any,
+    counts: Any,
+    places: Any,
+    rows: Any,
+) -> None:
+    """The matches that were counted: places of codes, ascending, and rows."""
+    filled = 0
+    for place in range(len(codes)):
+        row = first[place]
+        left = counts[place]
+        while left > 0:
+            if own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]:
+                places[filled] = place
+                rows[filled] = row
+                filled += 1
+                left -= 1
+            row = older[row]

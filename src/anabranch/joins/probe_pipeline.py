@@ -1,0 +1,309 @@
+"""The probe pipeline of one input of a join: new rows look for partners in all other windows, in an order that adapts.
+
+Two phases, a chunk of rows at a time. *Drop probing* asks of one window after the other whether there is a partner at
+all; a row stops at the first window without one. That is a pipeline of filters, and it runs through the same
+`FilterPipeline`, with the same policies. *Output generation* goes on from there: of the rows that are left all partners
+are listed, once per window, and then combined. Nothing is probed twice, and what is found on the way is not stored.
+
+Rows are numbers until the end: who asks for combinations gathers their columns.
+
+Notes
+-----
+r_i -> a row of the root; the operators of its pipeline -> filters, one per other window; a logical filter along a path
+-> `ProbeTree.path`, for which the combinations along the path are listed while drop probing.
+
+Differs from the paper
+----------------------
+The paper works tuple by tuple. A path is judged by the partners listed on it: what a filter costs is what it adds to
+the path (`ordering/greedy.py` ranks a filter together with those before it on its path).
+
+References
+----------
+S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford 2005, section 5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anabranch.joins.codes import mixed
+from anabranch.joins.graph import ProbeTree
+from anabranch.joins.window_store import Key, WindowStore
+from anabranch.model.arrays import Counts, Mask, Rows, ranges
+from anabranch.ordering.decisions import Decision
+from anabranch.ordering.pipeline import FilterPipeline, Verdict
+
+
+@dataclass(frozen=True)
+class Check:
+    """What rows of two inputs have to agree on besides a code: classes of columns, or a comparison by its number."""
+
+    one: int
+    other: int
+    key: Key = ()
+    comparison: int | None = None
+
+
+@dataclass(frozen=True)
+class JoinRules:
+    """What is joined.
+
+    Parameters
+    ----------
+    classes
+        The inputs that have a column in each class of equal columns.
+    exact
+        Classes whose codes are the values; equal codes of others may belong to different values.
+    comparisons
+        Pairs of inputs between which there is a further condition.
+    """
+
+    classes: tuple[frozenset[int], ...]
+    exact: frozenset[int]
+    comparisons: tuple[tuple[int, int], ...] = ()
+
+    def checks(self, tree: ProbeTree, other: int, bound: Sequence[int]) -> list[Check]:
+        """What has to be looked at when a row of another input joins rows of those that are bound."""
+        key, parent = tree.keys[other], tree.parents[other]
+        found = []
+        if parent in bound:
+            told = key if len(key) > 1 else tuple(number for number in key if number not in self.exact)
+            found += [Check(parent, other, told)] if told else []
+        for number, members in enumerate(self.classes):
+            partners = [each for each in bound if each in members]
+            if other in members and number not in key and partners:
+                found.append(Check(partners[0], other, (number,)))
+        for place, pair in enumerate(self.comparisons):
+            found += [Check(one, other, comparison=place) for one in bound if pair in ((one, other), (other, one))]
+        return found
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """Numbers of rows by input, with the interval and the weight of each combination."""
+
+    rows: dict[int, Rows]
+    start: Counts
+    end: Counts
+    weight: Counts
+
+
+@dataclass
+class FanOut:
+    """For how many rows all partners in a window were listed, and how many there were."""
+
+    asked: int = 0
+    found: int = 0
+
+
+Holds = Callable[[Check, Rows, Rows], Mask]
+
+
+class ProbePipeline:
+    """Drop probing and output generation for one input.
+
+    Parameters
+    ----------
+    tree
+        How its rows reach the other windows.
+    stores
+        All windows, by input.
+    rules
+        What is joined.
+    holds
+        Judges rows of two inputs by a check.
+    filters
+        The loop that orders the probes.
+    """
+
+    def __init__(
+        self,
+        tree: ProbeTree,
+        stores: Sequence[WindowStore],
+        rules: JoinRules,
+        holds: Holds,
+        filters: FilterPipeline,
+    ) -> None:
+        self.tree, self.stores, self.rules, self.holds, self.filters = tree, stores, rules, holds, filters
+        self.fan_outs = {other: FanOut() for other in tree.others}
+        self.decisions: list[Decision] = []
+        only = len(tree.others) == 1
+        self.listing = {each for each in tree.others if only or each in tree.inner or self._compared(each)}
+
+    def _compared(self, other: int) -> bool:
+        before = (self.tree.root, *self.tree.path(other)[:-1])
+        return any(each.comparison is not None for each in self.rules.checks(self.tree, other, before))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The other inputs, in the order in which they are probed."""
+        return tuple(self.tree.others[f] for f in self.filters.reoptimizer.order)
+
+    def combinations(self, first: int, until: int) -> Iterator[Combinations]:
+        """All combinations with the rows of the root from `first` to before `until`."""
+        while first < until:
+            size = self.filters.chunk_rows(until - first)
+            chunk, order = _Chunk(self, first), self.order
+            outcome = self.filters.process(size, chunk.evaluate)
+            self.decisions += outcome.decisions
+            if len(outcome.survivors):
+                yield chunk.combined(outcome.survivors, order)
+            first += size
+
+
+@dataclass(frozen=True)
+class _Partners:
+    """The partners in one window, listed by the row or partner from which they were reached."""
+
+    first: Rows
+    count: Rows
+    parents: Rows
+    rows: Rows
+    start: Counts
+    end: Counts
+
+
+class _Chunk:
+    """Rows of the root on their way."""
+
+    def __init__(self, pipeline: ProbePipeline, first: int) -> None:
+        self._pipeline, self._first = pipeline, first
+        self._partners: dict[int, _Partners] = {}
+        self._firsts: dict[int, Rows] = {}
+
+    def evaluate(self, f: int, rows: Rows) -> Verdict:
+        """Which rows have a partner, along the path to it."""
+        tree = self._pipeline.tree
+        other = tree.others[f]
+        asked, owner = self._reached(tree.parents[other], rows)
+        if other in self._pipeline.listing:
+            partners = self._list(other, asked, None)
+            found = partners.count[asked] > 0
+        else:
+            codes, begin, end = self._probes(other, asked)
+            matches = self._pipeline.stores[other].first_match(tree.keys[other], codes, begin, end)
+            self._firsts[other] = firsts = np.full(self._size(tree.parents[other], asked), -1, np.int64)
+            firsts[asked] = matches
+            found = matches >= 0
+        passed = np.zeros(len(rows), np.bool_)
+        passed[found if owner is None else owner[found]] = True
+        return Verdict(passed)
+
+    def combined(self, survivors: Rows, order: Sequence[int]) -> Combinations:
+        """The combinations of rows that are left with their partners in all windows."""
+        pipeline, tree = self._pipeline, self._pipeline.tree
+        bound = {tree.root: survivors}
+        start, end = self._interval(tree.root, survivors)
+        for other in order:
+            parent = bound[tree.parents[other]]
+            if other not in self._partners:
+                asked = _each_once(parent)
+                partners = self._list(other, asked, self._firsts.get(other))
+                pipeline.fan_outs[other].asked += len(asked)
+                pipeline.fan_outs[other].found += len(partners.rows)
+            else:
+                partners = self._partners[other]
+                pipeline.fan_outs[other].asked += len(parent)
+                pipeline.fan_outs[other].found += int(partners.count[parent].sum())
+            run, entries = ranges(partners.first[parent], partners.count[parent])
+            start = np.maximum(start[run], partners.start[entries])
+            end = np.minimum(end[run], partners.end[entries])
+            keep = start < end
+            path = (tree.root, *tree.path(other)[:-1])
+            more = [each for each in pipeline.rules.checks(tree, other, list(bound)) if each.one not in path]
+            for check in more:
+                left = np.flatnonzero(keep)
+                rows = self._rows(check.one, bound[check.one][run[left]])
+                keep[left] = pipeline.holds(check, rows, self._rows(other, entries[left], partners))
+            if not keep.all():
+                kept = np.flatnonzero(keep)
+                run, entries, start, end = run[kept], entries[kept], start[kept], end[kept]
+            bound = {each: numbers[run] for each, numbers in bound.items()} | {other: entries}
+            self._partners[other] = partners
+        found = {each: self._rows(each, numbers) for each, numbers in bound.items()}
+        weight = np.ones(len(start), np.int64)
+        for each, numbers in found.items():
+            if not pipeline.stores[each].all_once:
+                weight *= pipeline.stores[each].weight[numbers]
+        return Combinations(found, start, end, weight)
+
+    def _reached(self, node: int, rows: Rows) -> tuple[Rows, Rows | None]:
+        """What was reached at an input from rows of the root, and the place in `rows` of each, if they differ."""
+        owner = None
+        if node == self._pipeline.tree.root:
+            return rows, owner
+        for step in self._pipeline.tree.path(node):
+            partners = self._partners[step]
+            run, rows = ranges(partners.first[rows], partners.count[rows])
+            owner = run if owner is None else owner[run]
+        return rows, owner
+
+    def _list(self, other: int, asked: Rows, firsts: Rows | None) -> _Partners:
+        """List the partners in a window of what was reached at the one before it."""
+        pipeline, tree = self._pipeline, self._pipeline.tree
+        parent, store = tree.parents[other], pipeline.stores[other]
+        codes, begin, end = self._probes(other, asked)
+        known = None if firsts is None else firsts[asked]
+        places, rows = store.matches(tree.keys[other], codes, begin, end, known)
+        start, end = np.maximum(begin[places], store.start[rows]), np.minimum(end[places], store.end[rows])
+        keep = start < end
+        path = (tree.root, *tree.path(other)[:-1])
+        for check in pipeline.rules.checks(tree, other, path):
+            left = np.flatnonzero(keep)
+            above = self._above(check.one, parent, asked[places[left]])
+            keep[left] = pipeline.holds(check, above, rows[left])
+        if not keep.all():
+            kept = np.flatnonzero(keep)
+            places, rows, start, end = places[kept], rows[kept], start[kept], end[kept]
+        counts = np.bincount(places, minlength=len(asked))
+        size = self._size(parent, asked)
+        first, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        first[asked], count[asked] = np.cumsum(counts) - counts, counts
+        partners = _Partners(first, count, asked[places], rows, start, end)
+        self._partners[other] = partners
+        return partners
+
+    def _probes(self, other: int, asked: Rows) -> tuple[Counts, Counts, Counts]:
+        """The codes and intervals with which a window is probed."""
+        tree = self._pipeline.tree
+        parent, key = tree.parents[other], tree.keys[other]
+        store, rows = self._pipeline.stores[parent], self._rows(parent, asked)
+        begin, end = self._interval(parent, asked)
+        if not key:
+            return np.zeros(len(asked), np.int64), begin, end
+        return mixed([store.codes((number,))[rows] for number in key]), begin, end
+
+    def _interval(self, node: int, reached: Rows) -> tuple[Counts, Counts]:
+        if node == self._pipeline.tree.root:
+            store, rows = self._pipeline.stores[node], self._first + reached
+            return store.start[rows], store.end[rows]
+        return self._partners[node].start[reached], self._partners[node].end[reached]
+
+    def _rows(self, node: int, reached: Rows, partners: _Partners | None = None) -> Rows:
+        """Numbers of rows of what was reached at an input."""
+        if node == self._pipeline.tree.root:
+            return self._first + reached
+        return (partners or self._partners[node]).rows[reached]
+
+    def _above(self, one: int, node: int, reached: Rows) -> Rows:
+        """Rows of an input on the path to another one, for what was reached there."""
+        tree = self._pipeline.tree
+        while node != one:
+            reached, node = self._partners[node].parents[reached], tree.parents[node]
+        return self._rows(one, reached)
+
+    def _size(self, node: int, asked: Rows) -> int:
+        """How many numbers there are at most for what was reached at an input."""
+        if node != self._pipeline.tree.root:
+            return len(self._partners[node].rows)
+        return int(asked.max(initial=-1)) + 1
+
+
+def _each_once(numbers: Rows) -> Rows:
+    """The numbers that occur, ascending."""
+    there = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
+    there[numbers] = True
+    return np.flatnonzero(there)

@@ -1,0 +1,55 @@
+"""The index of a window where nothing is compiled: codes in sorted runs, searched by numpy.
+
+>>> index = SortedIndex()
+>>> codes, starts, ends = np.array([7, 3, 7]), np.array([0, 1, 2]), np.array([5, 6, 7])
+>>> window = Columns(codes, starts, ends, np.array([7]))
+>>> index.append(codes, 0)
+>>> index.first(window, np.array([7, 8, 7]), np.array([4, 4, 5]), np.array([5, 5, 9])).tolist()
+[2, -1, 2]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anabranch.joins.overlaps import Columns, first_of, most_in_vain, overlaps
+from anabranch.joins.sorted_runs import CodeIndex
+from anabranch.model.arrays import Counts, Rows
+
+
+class SortedIndex:
+    """Does what `HashIndex` does."""
+
+    def __init__(self) -> None:
+        self._index = CodeIndex()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._index.nbytes
+
+    def append(self, codes: Counts, first: int) -> None:
+        """Add the rows from `first` on; `codes` are those of all rows."""
+        self._index.append(codes[first:], first)
+
+    def rebuild(self, codes: Counts) -> None:
+        """Rows have other numbers now: these are their codes."""
+        self._index = CodeIndex()
+        self._index.append(codes, 0)
+
+    def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
+        """For each code a row of the window with that code that meets the interval, -1 if there is none."""
+        return first_of(len(codes), *self.matches(window, codes, begin, end))
+
+    def matches(
+        self, window: Columns, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None
+    ) -> tuple[Rows, Rows]:
+        """Rows that match: places of codes, ascending, and rows; where there is no first one, there is none."""
+        asked = np.arange(len(codes)) if first is None else np.flatnonzero(first >= 0)
+        if self._index.matches(codes[asked]) > most_in_vain(window, codes):
+            return overlaps(window, codes, begin, end)
+        places, rows = self._index.probe(codes[asked])
+        places = asked[places]
+        meets = np.flatnonzero((window.starts[rows] < end[places]) & (window.ends[rows] > begin[places]))
+        order = meets[np.argsort(places[meets], kind="stable")]
+        return places[order], rows[order]

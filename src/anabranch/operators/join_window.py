@@ -1,0 +1,102 @@
+"""What a join holds of one input: its elements in a window store, and their columns.
+
+Elements that have ended are dropped. Elements that take others back are *settled* when they have become many: the
+element that was taken back ends where it was, and both together are one element again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.joins.codes import mixed
+from anabranch.joins.window_store import Key, WindowStore
+from anabranch.operators.base import ELEMENT, END, START, WEIGHT, Micros
+from anabranch.operators.elements import Rows, ints, settle, suspects, with_ints, without
+from anabranch.operators.payload import Payload, whole_numbers
+
+SETTLE_SHARE = 0.25
+
+
+class JoinWindow:
+    """The elements of one input that can still matter.
+
+    Parameters
+    ----------
+    columns
+        Its column in each class of equal columns that it takes part in.
+    exact
+        Classes of whole numbers, which are their own codes; codes of others come in columns `_key{class}`.
+    probed
+        Keys by which its elements are looked for.
+    """
+
+    def __init__(self, columns: Mapping[int, str], exact: Collection[int], probed: Collection[Key]) -> None:
+        self._columns, self._exact = columns, exact
+        self._coded = tuple(code_name(each) for each in columns if each not in exact)
+        self._probed = tuple(sorted(probed))
+        kept = dict.fromkeys([*((each,) for each in columns), *self._probed])
+        self.store = WindowStore(tuple(kept), self._probed)
+        self.payload = Payload()
+        self._negative = 0
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, with indexes."""
+        return self.store.nbytes + self.payload.nbytes
+
+    def append(self, table: pa.Table) -> tuple[int, int]:
+        """Add elements; returns the number of the first, and that after the last."""
+        first = len(self)
+        every = [code_name(each) for each in self._columns]
+        if len(table) or not self.payload.seen:
+            self.payload.append(without(table, [*ELEMENT, *every]))
+        if len(table):
+            start, end, weight = (ints(table, name) for name in ELEMENT)
+            self.store.append(start, end, weight, self._codes(table))
+            self._negative += int(np.count_nonzero(weight < 0))
+        return first, len(self)
+
+    def _codes(self, table: pa.Table) -> dict[Key, Micros]:
+        found: dict[Key, Micros] = {}
+        for each, name in self._columns.items():
+            column = table.column(name if each in self._exact else code_name(each))
+            found[each,] = whole_numbers(column)
+        for key in self._probed:
+            found.setdefault(key, mixed([found[each,] for each in key]) if key else np.zeros(len(table), np.int64))
+        return found
+
+    def table(self) -> pa.Table:
+        """All elements: what `append` takes."""
+        codes = {code_name(each): self.store.codes((each,)) for each in self._columns if each not in self._exact}
+        numbers = {START: self.store.start, END: self.store.end, WEIGHT: self.store.weight}
+        # Arrow would share the memory, which goes on changing.
+        return with_ints(self.payload.table(), {name: values.copy() for name, values in (codes | numbers).items()})
+
+    def tidy(self, now: int) -> None:
+        """Drop what does not matter from `now` on, if it is worth while."""
+        if self._negative > SETTLE_SHARE * (len(self) - self._negative):
+            self._settle(np.flatnonzero(self.store.end > now))
+        gone = self.store.expired(now)
+        if gone is not None:
+            self.payload.keep(slice(gone, None) if isinstance(gone, int) else ~gone)
+            self.store.drop(gone)
+
+    def _settle(self, rows: Rows) -> None:
+        """Put elements together with those that take them back, all of which are among the rows."""
+        store = self.store
+        whole = with_ints(self.payload.table(), {END: store.end})
+        rows, groups = suspects(whole, rows, store.weight[rows] < 0)
+        order, ends, weights = settle(groups, store.start[rows], store.end[rows], store.weight[rows])
+        store.settle(rows[order], ends, weights)
+        self._negative = 0
+
+
+def code_name(number: int) -> str:
+    """The column with the codes of a class of equal columns."""
+    return f"_key{number}"

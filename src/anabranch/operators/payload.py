@@ -1,0 +1,182 @@
+"""The columns of rows that are kept, found by the numbers of rows.
+
+Values of a fixed width lie in one array per column, so that rows are gathered from all over a window in one go; all
+others stay in the Arrow tables in which they came.
+
+>>> kept = Payload()
+>>> kept.append(pa.table({"city": ["Oslo", "Rome"], "n": [1, None]}))
+>>> kept.append(pa.table({"city": ["Lima"], "n": [3]}))
+>>> kept.take(np.array([2, 0, 1])).to_pydict()
+{'city': ['Lima', 'Oslo', 'Rome'], 'n': [3, 1, None]}
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.joins.sorted_runs import push
+from anabranch.joins.window_store import Growing
+from anabranch.operators.elements import Flags, Rows, bare, concat, stacked, take
+
+CHUNK_ROWS = 65_536
+_WIDTHS = (8, 16, 32, 64)
+
+
+class Payload:
+    """Rows numbered from 0 in the order in which they came, until `keep` numbers them anew."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._fixed: dict[str, _FixedColumn] = {}
+        self._others: list[str] = []
+        self._chunks: list[pa.Table] = []
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def seen(self) -> bool:
+        """Whether it knows its columns: once a table has come, be it empty."""
+        return self._schema is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, approximately."""
+        return sum(each.nbytes for each in (*self._fixed.values(), *self._chunks))
+
+    def append(self, table: pa.Table) -> None:
+        """Add rows."""
+        if self._schema is None:
+            self._schema = table.schema.remove_metadata()
+            self._fixed = {field.name: _FixedColumn(field.type) for field in self._schema if _is_fixed(field.type)}
+            self._others = [name for name in table.column_names if name not in self._fixed]
+        for name, column in self._fixed.items():
+            column.append(table.column(name))
+        if self._others and (len(table) or not self._chunks):
+            self._chunks = [*filter(len, self._chunks)]
+            chunk = table.select(self._others).combine_chunks()
+            push(self._chunks, chunk, lambda older, newer: concat([older, newer]), CHUNK_ROWS)
+        self._rows += len(table)
+
+    def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
+        """All columns, or those named, of rows, each time they are asked for."""
+        assert self._schema is not None
+        names = self._schema.names if names is None else names
+        if not names:
+            return bare(len(rows))
+        others = [name for name in names if name not in self._fixed]
+        found = self._taken(rows, others) if others else None
+        columns = [
+            self._fixed[name].take(rows) if found is None or name in self._fixed else found.column(name)
+            for name in names
+        ]
+        return pa.table(columns, names=names)
+
+    def keep(self, wanted: slice | Flags) -> None:
+        """Drop all other rows; those that stay get new numbers, in the same order."""
+        if self._chunks:
+            numbers = np.arange(self._rows)[wanted]
+            if isinstance(wanted, slice):
+                self._chunks = [stacked(self._chunks).slice(wanted.start)]
+            else:
+                self._chunks = [self._taken(numbers, self._others)]
+        for column in self._fixed.values():
+            column.keep(wanted)
+        self._rows = len(np.arange(self._rows)[wanted])
+
+    def table(self) -> pa.Table:
+        """All rows and columns, in order: what `append` takes."""
+        return self.take(np.arange(self._rows))
+
+    def _taken(self, rows: Rows, names: list[str]) -> pa.Table:
+        chunks = [chunk.select(names) for chunk in self._chunks]
+        if len(chunks) == 1:
+            return take(chunks[0], rows)
+        bounds = np.cumsum([0, *map(len, chunks)])
+        order = None if (rows[1:] >= rows[:-1]).all() else np.argsort(rows)
+        ordered = rows if order is None else rows[order]
+        cuts = np.searchsorted(ordered, bounds)
+        parts = [
+            take(chunk, ordered[low:high] - bound)
+            for chunk, bound, low, high in zip(chunks, bounds[:-1], cuts[:-1], cuts[1:], strict=True)
+            if low < high
+        ]
+        if order is None:
+            return concat(parts or [chunks[0].slice(0, 0)])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return take(concat(parts), place)
+
+
+class _FixedColumn:
+    """Values of a fixed width, and which of them are there."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._as_ints = np.dtype(f"i{kind.bit_width // 8}")
+        self._values = Growing(self._as_ints)
+        self._valid: Growing | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes + (self._valid.nbytes if self._valid else 0)
+
+    def append(self, column: pa.ChunkedArray) -> None:
+        if column.null_count and self._valid is None:
+            self._valid = Growing(np.dtype(np.bool_))
+            self._valid.append(np.ones(len(self._values.values), np.bool_))
+        for chunk in column.chunks:
+            self._values.append(self._ints(chunk))
+            if self._valid is not None:
+                self._valid.append(chunk.is_valid().to_numpy(zero_copy_only=False))
+
+    def _ints(self, chunk: pa.Array) -> npt.NDArray[np.int64]:
+        data = chunk.buffers()[1]
+        if data is None:
+            return np.zeros(len(chunk), self._as_ints)
+        return np.frombuffer(data, self._as_ints)[chunk.offset : chunk.offset + len(chunk)]
+
+    def take(self, rows: Rows) -> pa.Array:
+        valid = None
+        if self._valid is not None:
+            valid = pa.array(self._valid.values[rows], pa.bool_()).buffers()[1]
+        data = pa.py_buffer(self._values.values.take(rows))
+        return pa.Array.from_buffers(self._kind, len(rows), [valid, data])
+
+    def keep(self, wanted: slice | Flags) -> None:
+        self._values.replace(self._values.values[wanted])
+        if self._valid is not None:
+            self._valid.replace(self._valid.values[wanted])
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in _WIDTHS)
+
+
+def whole_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Values that are whole numbers for Arrow (integers, dates, timestamps), without NULLs.
+
+    >>> whole_numbers(pa.chunked_array([pa.array([3], pa.date32())])).tolist()
+    [3]
+    """
+    kind = column.type
+    if not pa.types.is_integer(kind):
+        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return np.asarray(pc.cast(column, pa.int64()).to_numpy())
+
+
+def are_codes(kinds: list[pa.DataType]) -> bool:
+    """Whether values of these types are compared by the whole numbers that they are.
+
+    >>> are_codes([pa.int64(), pa.int32()]), are_codes([pa.date32(), pa.date32()]), are_codes([pa.string()] * 2)
+    (True, True, False)
+    """
+    if all(map(pa.types.is_integer, kinds)):
+        return all(kind != pa.uint64() for kind in kinds)
+    first = kinds[0]
+    whole = pa.types.is_date32(first) or pa.types.is_timestamp(first)
+    return whole and all(kind == first for kind in kinds)
