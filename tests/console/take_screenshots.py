@@ -55,8 +55,8 @@ def main(out: Path) -> None:
         with engine.serve(port=0, home=folder / "home") as service:
             for number, piece in enumerate(pieces):
                 os.rename(piece, folder / "in" / f"{number:03}.parquet")
-            for query in engine.queries.values():
-                query.await_idle(600)
+            for each in engine.queries.values():
+                each.await_idle(600)
             _take(service.url, service.address, out)
         engine.stop()
     spark.stop()
@@ -97,7 +97,7 @@ def _take(url: str, address: str, out: Path) -> None:
                     page.wait_for_timeout(500)
                 file = out / f"console-{name}{suffix}.png"
                 page.screenshot(path=file)
-                Image.open(file).convert("RGB").quantize(128).save(file, optimize=True)
+                Image.open(file).convert("RGB").quantize(256).save(file, optimize=True)
             context.close()
         browser.close()
 
