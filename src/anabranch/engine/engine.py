@@ -432,6 +432,11 @@ class Engine:
         """What recent ticks, later than one, have published on SysStream; for any thread, as `overview`."""
         return [(tick, rows) for tick, rows in list(self._recent) if tick > after]
 
+    def filters(self) -> dict[str, list[Filter]]:
+        """The adaptive filters of queries, as `ContinuousQuery.filters`, by query; for any thread, as `overview`."""
+        found = self._runtime.functions.filters_by_query()
+        return {name: each for name, each in found.items() if name in self._registry.queries}
+
     @property
     def rule_sets(self) -> Mapping[str, Rules]:
         """Registered rules by name."""

@@ -116,7 +116,14 @@ class Functions:
 
     def filters(self, query: str) -> list[Filter]:
         """The filters of a query that have been applied so far."""
-        return [found for (name, _), found in self._filters.items() if name == query]
+        return self.filters_by_query().get(query, [])
+
+    def filters_by_query(self) -> dict[str, list[Filter]]:
+        """The filters of all queries that have been applied so far; any thread may ask."""
+        found: dict[str, list[Filter]] = {}
+        for (name, _), each in list(self._filters.items()):
+            found.setdefault(name, []).append(each)
+        return found
 
     def _predicate(self, condition: Scalar, name: str) -> Predicate:
         """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""
