@@ -26,7 +26,7 @@ from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, LogFile,
 from anabranch.operators.tapped import TappedOperator
 from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.probes import Probe
-from anabranch.planning.reading import read
+from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
@@ -327,6 +327,8 @@ class LocalEngine:
         Ticks after which all memory is lost.
     switches
         Chooses another plan for every join before every tick.
+    join
+        How joins go about it.
     """
 
     def __init__(
@@ -338,8 +340,10 @@ class LocalEngine:
         longest_log: int = SHORT_LOG,
         restart_every: int = 2,
         switches: random.Random | None = None,
+        join: JoinPlan = "auto",
     ) -> None:
         self._query = query
+        self._join = join
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
         self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches)
@@ -389,7 +393,7 @@ class LocalEngine:
         history = {name: table_of(self._streams[name], rows) for name, rows in self._arrived.items()}
         tick, begins = Tick(self._position, until), self._position == EVER
         flows = LocalFlows(tick, origins, due, history, self._relations, sequenced, self._cells, begins)
-        told = read(self._query, flows).select([*self._query.plan.columns, TIME, WEIGHT])
+        told = read(self._query, flows, self._join).select([*self._query.plan.columns, TIME, WEIGHT])
         self._position = until
         return Counter(normalised(row.values()) for row in told.to_pylist())
 

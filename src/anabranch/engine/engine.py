@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import Any, Never
+from typing import Any, Never, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +35,8 @@ from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.ingest import RECORDS, Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
+from anabranch.engine.join_ledger import reordered
+from anabranch.engine.join_report import JoinReport
 from anabranch.engine.layout import STATE
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
@@ -62,6 +64,7 @@ from anabranch.events import Event, StreamFailed
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.planning.reading import JoinPlan
 from anabranch.spark.connect import require_classic
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
@@ -272,6 +275,7 @@ class Engine:
         history: bool = False,
         share: bool = True,
         materialise: str = "auto",
+        join: JoinPlan = "auto",
     ) -> ContinuousQuery:
         """Register a query.
 
@@ -287,14 +291,19 @@ class Engine:
             its rows or changes, and who asks for the relation adds them up. `current`: the relation as well, again and
             again. `auto`: the relation whenever its changes are as many as its rows, so that asking costs the same at
             any age, and keeping at most twice the changes.
+        join
+            `auto`: joins probe windows in an order that follows the data; `fixed`: in the order in which the inputs
+            are written; `xjoin`: as a tree of joins of two that keeps what it finds on the way.
         """
+        if join not in get_args(JoinPlan):
+            raise QueryError(f"unknown plan of joins {join!r}", hint=suggest(join, list(get_args(JoinPlan)), "plans"))
         self._fresh(name)
         if materialise not in MATERIALISE:
             raise QueryError(
                 f"materialise is {materialise!r}", hint=suggest(materialise, MATERIALISE, "ways to materialise")
             )
         bound = bind(text, self.catalog, name)
-        handle = ContinuousQuery(self, bound, text, share=share)
+        handle = ContinuousQuery(self, bound, text, share=share, join=join)
         summing = self._may_sum(bound)
         self._compile(handle, summing=summing)
         with self._loop.between_ticks(), self._ingest.standing_still():
@@ -467,7 +476,7 @@ class Engine:
         return import_module("anabranch.console.service").serve(self, port=port, **options)
 
     def events(self) -> Events:
-        """What happened to streams and queries lately: `StreamFailed` and `QueryFailed`."""
+        """What happened to streams and queries lately: `StreamFailed`, `QueryFailed` and `ProbesReordered`."""
         return Events(self._events)
 
     def rows_taken(self, stream: str) -> int:
@@ -701,8 +710,12 @@ class Engine:
         shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
         folds = self._runtime.folds(self._registry.queries).values()
         folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
-        look_ups = self._runtime.look_ups(query)
-        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups]
+        look_ups, joins = self._runtime.look_ups(query), self._join_report(query).lines()
+        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups, *joins]
+
+    def _join_report(self, query: ContinuousQuery) -> JoinReport:
+        nodes, joined = self._manifest.queries[query.name].nodes, self._runtime.joined(query.name)
+        return self._runtime.joins.report(query.join, {nodes[stage]: names for stage, names in joined.items()})
 
     # -- ticks
 
@@ -714,8 +727,10 @@ class Engine:
         seconds = time.perf_counter() - began
         self._manifest = manifest
         did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
-        published = sysstream.published(old, manifest, did, self._runtime.titles)
+        joined = {name: self._runtime.joined(name) for name in manifest.queries}
+        published = sysstream.published(old, manifest, did, self._runtime.titles, joined)
         self._published += published
+        self._events += reordered(manifest, self._runner.last, joined)
         del self._published[:-MOST_PUBLISHED]
         self._recent.append((manifest.tick, published))
         while len(self._recent) > 1 and sum(len(rows) for _, rows in self._recent) > MOST_RECENT:
@@ -837,7 +852,7 @@ class Engine:
     def _restore(self, handle: ContinuousQuery, history: bool, materialise: str = "auto") -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         query, required = handle.query, self._runtime.requirements(handle.name)
-        print_ = self._registry.fingerprint(query)
+        print_ = self._registry.fingerprint(query) + (" xjoin" if handle.join == "xjoin" else "")
         known = self._manifest.queries.get(query.name)
         own = folded(query.name, list(self._manifest.queries))
         if own != query.name:

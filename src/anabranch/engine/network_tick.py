@@ -23,6 +23,7 @@ from anabranch.engine.pass_through import PATHS, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Scalar
 from anabranch.operators.base import Tick
+from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
@@ -53,6 +54,8 @@ class Setting:
         Applies an adaptive filter of a query.
     looked_up
         Combines rows with those of a table, through an index, as the relations are by now.
+    learned
+        What a join has learned so far, by input.
     """
 
     views: Views
@@ -62,6 +65,7 @@ class Setting:
     state_bytes: int | None
     filtered: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame]
     looked_up: Callable[[LookUpStep, DataFrame, Manifest], DataFrame]
+    learned: Callable[[str], Mapping[int, Seed]]
 
 
 @dataclass(frozen=True)
@@ -249,6 +253,7 @@ class NetworkTick:
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,
             step.names,
+            tuple(self._setting.learned(node).items()),
         )
 
     def _answers(self, node: str, tap: str) -> list[AnswerTask]:

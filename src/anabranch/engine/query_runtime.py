@@ -28,6 +28,7 @@ from anabranch.engine.folding import (
 )
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
+from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_graph import NetworkGraph, network_graph
@@ -113,8 +114,10 @@ class QueryRuntime:
         self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._folds = Folds(self._views)
         self._folded: dict[str, Folded] = {}
+        self.joins = JoinLedger()
+        looked_up, learned = self._indexes.look_up, self.joins.seeds
         self._setting = Setting(
-            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
+            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, looked_up, learned
         )
         self.titles: dict[tuple[str, int], str] = {}
         self.taps: dict[str, dict[int, str]] = {}
@@ -146,7 +149,8 @@ class QueryRuntime:
     def _program(self, query: ContinuousQuery, summing: bool) -> Program:
         """The program of a query: that of another one, with other constants, or a new one."""
         plan, salt = query.query.plan, "" if query.share else query.name
-        compiler = Compiler(self._views, query.name, self._grid, self._order, self._sample, summing, salt, self._types)
+        about = (self._order, self._sample, summing, salt, self._types, query.join)
+        compiler = Compiler(self._views, query.name, self._grid, *about)
         streams = scans(plan, "stream")
         known = {field.name: field.type for field in arrow_schema(self._columns(streams[0]))}
         found = unlike_constants(query.query, known) if len(streams) == 1 else None
@@ -196,6 +200,11 @@ class QueryRuntime:
         plan = query.query.plan
         told = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
         return told or pair_by_pair(plan)
+
+    def joined(self, name: str) -> dict[int, tuple[str, ...]]:
+        """What the joins of a query call their inputs, by stage."""
+        steps = self._programs[name].operators if name in self._programs else ()
+        return {step.stage.number: distinct_names(step.stage.inputs) for step in steps if step.stage.inputs}
 
     def constants(self, name: str) -> set[str]:
         """The relations that must not change any more once a query has begun."""

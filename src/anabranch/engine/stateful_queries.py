@@ -99,6 +99,7 @@ class StatefulQueries:
             manifest.queries[names[number]].rows += found.rows
         for (node, cell), report in book.reports.items():
             manifest.nodes.setdefault(node, {})[cell] = report.log
+        self._runtime.joins.enter(book.reports)
         self.reports.update(book.reports)
         self.last.update(book.reports)
         return paths

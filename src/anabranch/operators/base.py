@@ -29,6 +29,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from anabranch.joins.probe_report import ProbeReport
+from anabranch.ordering.base import Seed
+
 Micros = npt.NDArray[np.int64]
 
 START, END, WEIGHT = "_start", "_end", "_weight"
@@ -98,6 +101,14 @@ class Operator(ABC):
     @abstractmethod
     def restore(self, tables: Sequence[pa.Table]) -> None:
         """Take over what `snapshot` returned; called before the first tick."""
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what joins have learned in other workers, by input; of no use to operators that join nothing."""
+        return
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What the inputs of a join have probed since the last call; other operators have nothing to tell."""
+        return ()
 
     @property
     @abstractmethod

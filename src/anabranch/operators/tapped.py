@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import ELEMENT, Operator, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
+from anabranch.ordering.base import Seed
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,14 @@ class TappedOperator:
     def _between(self, found: pa.Table, tap: Tap) -> pa.Table:
         table = found.select([*tap.columns, *ELEMENT])
         return with_ints(table, {KEY: codes(table, tap.columns)})
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what the operator, a join, has learned elsewhere."""
+        self._base.learn(seeds)
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What the inputs of a join have probed since the last call."""
+        return self._base.take_probes()
 
     def snapshot(self) -> list[pa.Table]:
         """State of the operator and of its taps, and how many tables each has."""

@@ -42,7 +42,9 @@ from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
 from anabranch.operators.tapped import Made
-from anabranch.planning.keys import KEY, Keys, among, feeds_of
+from anabranch.operators.xjoin import XJoin
+from anabranch.planning.comparisons import comparisons_of
+from anabranch.planning.keys import KEY, Keys, among, feeds_of, merged
 from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import (
@@ -58,10 +60,12 @@ from anabranch.planning.scalars import (
     renamed,
     same,
 )
-from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
+from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides, tested, title_of
 from anabranch.planning.stages import CHANGED, VALID, Backend, Feed, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
+JoinPlan = Literal["auto", "fixed", "xjoin"]
+"""How joins go about it: probe orders that adapt, those as written, or a tree of joins of two."""
 ORDER = "_order"
 SUMS = "_sums_"
 ONE = Scalar.long(1)
@@ -69,16 +73,17 @@ NEVER = Scalar.long(FOREVER)
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
 
 
-def read(query: Query, backend: Backend[Flow]) -> Flow:
+def read(query: Query, backend: Backend[Flow], join: JoinPlan = "auto") -> Flow:
     """The answer: the columns of the query's plan, with `_time` and `_weight` (1, or -1 for what leaves a relation)."""
-    return _Reader(query, backend).answer(rewrite(query.plan))
+    return _Reader(query, backend, join).answer(rewrite(query.plan))
 
 
 class _Reader(Generic[Flow]):
     """Numbers the stages of one plan while it is read."""
 
-    def __init__(self, query: Query, backend: Backend[Flow]) -> None:
+    def __init__(self, query: Query, backend: Backend[Flow], join: JoinPlan) -> None:
         self._query = query
+        self._plan_of_joins = join
         self._backend = backend
         self._stages = 0
         self._flows: dict[Hashable, Flow] = {}
@@ -126,6 +131,8 @@ class _Reader(Generic[Flow]):
                 return self._window(plan, then)
             case Filter(Join() as join) if (moving := looking_up(join)) is not None:
                 return self._enriched(join, moving, plan.conditions)
+            case Filter(Join() as join):
+                return self._meet(join, None, plan.conditions)
             case Filter():
                 return self._backend.filter(self.elements(plan.input), plan.conditions)
             case Project():
@@ -271,32 +278,49 @@ class _Reader(Generic[Flow]):
             case _:
                 raise TypeError(f"{type(plan).__name__} may vary with time")
 
-    def _meet(self, plan: Join, then: Then | None = None) -> Flow:
+    def _meet(self, plan: Join, then: Then | None = None, conditions: Sequence[Scalar] = ()) -> Flow:
         columns = [each.columns for each in plan.inputs]
         kept = [(*names, *ELEMENT) for names in columns]
         flows, keys = self._comparable([self.elements(each) for each in plan.inputs], kept, plan.keys)
         flows = [self._known(flow, number, keys) for number, flow in enumerate(flows)]
-        feeds = feeds_of(columns, keys)
-        fields = [
-            self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
-        ]
-        make = Made(MultiJoin, (len(flows), keys))
-        return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]), then)
+        schemas = [self._backend.schema(flow) for flow in flows]
+        fields = [schema.field(name) for schema, names in zip(schemas, columns, strict=True) for name in names]
+        comparisons, rest = comparisons_of(conditions, columns, schemas)
+        if self._plan_of_joins == "xjoin" and len(flows) > 2:
+            make = Made(XJoin, (len(flows), keys, comparisons))
+        else:
+            make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy))
+        output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
+        found = self._stage("join", make, feeds_of(columns, keys), flows, output, then, inputs=names)
+        return self._backend.filter(found, rest) if rest else found
+
+    @property
+    def _policy(self) -> str:
+        return "fixed" if self._plan_of_joins == "fixed" else "auto"
 
     def _member(self, plan: Member, then: Then | None) -> Flow:
-        """Rows are joined with the distinct keys of the other side."""
-        there_is = [(f"{right}_{place}", column(right)) for place, (_, right) in enumerate(plan.pairs)]
-        items = tuple(there_is) or (("_there", ONE),)
-        there = self._counting("distinct", [self._changing(Project(plan.other, items))], [name for name, _ in items])
-        keys: Keys = tuple(((0, left), (1, name)) for (left, _), (name, _) in zip(plan.pairs, items, strict=False))
-        columns = [plan.columns, tuple(name for name, _ in items)]
+        """Rows are joined with the distinct keys of the other sides."""
+        base, tests = tested(plan)
+        columns, flows, pairs = [plan.columns], [self.elements(base)], list[tuple[str, str]]()
+        keys: Keys = ()
+        for number, test in enumerate(tests, start=1):
+            first = len(pairs)
+            there_is = [(f"{right}_{first + place}", column(right)) for place, (_, right) in enumerate(test.pairs)]
+            items = tuple(there_is) or (("_there", ONE),)
+            names = tuple(name for name, _ in items)
+            flows.append(self._counting("distinct", [self._changing(Project(test.other, items))], names))
+            keys += tuple(((0, left), (number, name)) for (left, _), name in zip(test.pairs, names, strict=False))
+            columns.append(names)
+            pairs += test.pairs
         kept = [(*names, *ELEMENT) for names in columns]
-        flows, keys = self._comparable([self.elements(plan.input), there], kept, keys, plan.pairs)
-        flows[1] = self._known(flows[1], 1, keys)
-        make = Made(SemiJoin, (plan.columns, keys, plan.negated))
+        flows, keys = self._comparable(flows, kept, keys, pairs)
+        keys = merged(keys)
+        flows[1:] = [self._known(flow, number, keys) for number, flow in enumerate(flows[1:], start=1)]
+        make = Made(SemiJoin, (plan.columns, len(flows), keys, plan.negated, self._policy))
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
-        return self._stage(title, make, feeds_of(columns, keys), flows, output, then)
+        asked = (title_of(base), *(title_of(test.other) for test in tests))
+        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, inputs=asked)
 
     def _comparable(
         self,
@@ -460,9 +484,10 @@ class _Reader(Generic[Flow]):
         output: pa.Schema,
         then: Then | None = None,
         port: int | None = None,
+        inputs: tuple[str, ...] = (),
     ) -> Flow:
         self._stages += 1
-        stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port)
+        stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port, inputs=inputs)
         if then is not None:
             told = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
             stage = replace(stage, title=f"{title}, {then.title}", output=told, then=then)

@@ -85,14 +85,14 @@ class Stage:
         Time begins for it with the first row of one of them: the streams of the query, or of the query within a query.
     instants
         Streams whose rows give the instants that the operator asks for.
-    instants
-        Streams whose rows give the instants that the operator asks for.
     slides
         Or the steps at whose multiples these instants lie.
     then
         The operator that follows in the same cells, if one does.
     port
         Which output of an operator with several.
+    inputs
+        What a join calls its inputs, for people.
     """
 
     number: int
@@ -106,6 +106,7 @@ class Stage:
     slides: tuple[int, ...] = ()
     then: Then | None = None
     port: int | None = None
+    inputs: tuple[str, ...] = ()
 
     @property
     def tap(self) -> Tap:

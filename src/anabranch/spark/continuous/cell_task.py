@@ -17,10 +17,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import Operator, Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
 from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import Tap, TappedOperator
+from anabranch.ordering.base import Seed
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 from anabranch.spark.mailbox import Address
 
@@ -47,7 +49,7 @@ class Answers(Protocol):
 
 @dataclass(frozen=True)
 class CellReport:
-    """What an operator did in one cell in one tick; the last two are what it holds without its taps.
+    """What an operator did in one cell in one tick; `base_rows` and `base_bytes` are without its taps.
 
     The files of answers that its task has written are in the report of the task's first operator.
     """
@@ -62,6 +64,7 @@ class CellReport:
     written: tuple[str, ...] = ()
     base_rows: int = 0
     base_bytes: int = 0
+    probes: tuple[ProbeReport, ...] = ()
 
 
 Reports = dict[tuple[str, int], CellReport]
@@ -131,6 +134,8 @@ class NodeTask:
         The cell in which all of its rows meet, if they do: it does not run in others.
     names
         Its columns, in an order in which all queries that share it have them.
+    seeds
+        What a join has learned in other workers, by input.
     """
 
     node: str
@@ -143,6 +148,7 @@ class NodeTask:
     logs: Mapping[int, tuple[Segment, ...]]
     only: int | None = None
     names: tuple[str, ...] = ()
+    seeds: tuple[tuple[int, Seed], ...] = ()
 
     @property
     def held_as(self) -> tuple[Hashable, ...]:
@@ -250,8 +256,11 @@ class CellTask:
         key, log = (self.owner, cell, *node.held_as), node.logs.get(cell, ())
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
-        state = _held.take(key) or CellState(node.starts, node.columns, node.schema, node.names)
+        held = _held.take(key)
+        state = held or CellState(node.starts, node.columns, node.schema, node.names)
         read = state.catch_up(log, file.folder, tick)
+        if held is None:
+            state.operator.learn(dict(node.seeds))
         said = 0
         for name, part in state.advance(rows, tick):
             tap = node.taps[name]
@@ -261,19 +270,20 @@ class CellTask:
             yield tap, made
         new = next_segment(state, log, rows, tick, file)
         state.logged(new)
-        held = state.operator
-        _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
-        seconds = time.perf_counter() - began
+        operator = state.operator
+        most = usual_bytes() if self.state_bytes is None else self.state_bytes
+        _held.put(key, state, operator.held_bytes, most)
         reports[node.node, cell] = CellReport(
             tuple(new),
             rows.num_rows,
             said,
-            held.held_rows,
-            held.held_bytes,
-            seconds,
+            operator.held_rows,
+            operator.held_bytes,
+            time.perf_counter() - began,
             read,
-            base_rows=held.base_rows,
-            base_bytes=held.base_bytes,
+            base_rows=operator.base_rows,
+            base_bytes=operator.base_bytes,
+            probes=operator.take_probes(),
         )
 
 

@@ -20,7 +20,7 @@ from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, W
 from anabranch.operators.segments import INPUT
 from anabranch.planning.constants import masked
 from anabranch.planning.probes import Probe, comparable
-from anabranch.planning.reading import read
+from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
@@ -56,6 +56,8 @@ class Compiler:
         Part of all signatures: operators with different salts are never the same.
     types
         What Spark has said for other queries.
+    join
+        How joins go about it.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Compiler:
         summing: bool,
         salt: str = "",
         types: KnownTypes | None = None,
+        join: JoinPlan = "auto",
     ) -> None:
         self._views = views
         self._session = views.session
@@ -78,6 +81,7 @@ class Compiler:
         self._summing = summing
         self._salt = salt
         self._types = types or KnownTypes()
+        self._join = join
         self._summaries: dict[str, str] = {}
         self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
@@ -91,7 +95,7 @@ class Compiler:
         """The program of a query."""
         self._query = query
         try:
-            answer = read(query, self)
+            answer = read(query, self, self._join)
         except BaseException:
             self._views.drop(each.view for each in self._steps)
             raise
