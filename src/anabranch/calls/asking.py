@@ -96,7 +96,7 @@ class Asker:
         if self._cache is None:
             keys = [b"%d" % at for at in range(len(rows))]  # rows that are equal are asked each
         else:
-            keys = [key_of(self.name, self.rules.version, row) for row in rows]
+            keys = [key_of(self.rules.kept_as or self.name, self.rules.version, row) for row in rows]
         distinct = dict(zip(keys, rows, strict=True))
         found = self._known(list(distinct), by.scope)
         new = [key for key in distinct if key not in found]

@@ -101,8 +101,8 @@ class Caller:
         )
 
     def _places(self, predicate: Predicate, places: int) -> SharedTable:
-        name = hashlib.sha256(f"{predicate.name} {predicate.rules.rate}".encode()).hexdigest()[:16]
-        return SharedTable(self._folder / "rates" / name, places, 3)
+        shared = f"{predicate.rules.kept_as or predicate.name} {predicate.rules.rate}"
+        return SharedTable(self._folder / "rates" / hashlib.sha256(shared.encode()).hexdigest()[:16], places, 3)
 
 
 async def run(folder: Path) -> None:

@@ -61,6 +61,7 @@ from anabranch.events import Event, StreamFailed
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.spark.connect import require_classic
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -123,6 +124,7 @@ class Engine:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        require_classic(spark)
         warm_up(spark)
         self._spark = spark
         self._folder = folder
@@ -245,10 +247,14 @@ class Engine:
         """
         return self._change(name, self._runtime.relations.replace, rows, at)
 
-    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
-        """Register a function for use in queries; conditions that call it are ordered while they run."""
+    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean", **calling: Any) -> None:
+        """Register a function for use in queries; conditions that call it are ordered while they run.
+
+        One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
+        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
+        """
         self._fresh(name)
-        self._runtime.functions.add(name, function, returns)
+        self._runtime.functions.add(name, function, returns, calling)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
