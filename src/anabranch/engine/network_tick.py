@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ class Member:
     program: Program
     state: QueryState
 
-    @property
+    @cached_property
     def answer(self) -> CellStep | None:
         """The operator whose output is the answer as it is."""
         steps = self.program.operators
@@ -131,7 +132,10 @@ class NetworkTick:
         self._reports = reports
         self._rows = rows
         self._chosen: dict[str, tuple[Member, CellStep]] = {}
+        self._answered: dict[str, list[tuple[Member, CellStep]]] = defaultdict(list)
         for member in members:
+            if member.answer is not None:
+                self._answered[member.node(member.answer)].append((member, member.answer))
             for step in member.program.operators:
                 self._chosen.setdefault(member.node(step), (member, step))
         self._filters: list[tuple[Member, FilterStep | LookUpStep]] = []
@@ -245,11 +249,9 @@ class NetworkTick:
     def _answers(self, node: str) -> list[AnswerTask]:
         """The queries whose answer is the output of a node as it is."""
         tasks = []
-        for member in self._members:
-            step = member.answer
-            if step is not None and member.node(step) == node:
-                names = dict(zip(step.stage.output.names, self._output(node).names, strict=True))
-                tasks.append(member.task(names))
+        for member, step in self._answered[node]:
+            names = dict(zip(step.stage.output.names, self._output(node).names, strict=True))
+            tasks.append(member.task(names))
         return tasks
 
     def _output(self, node: str) -> pa.Schema:
