@@ -180,12 +180,12 @@ def answered(indexes: Iterable[Entries]) -> dict[int, Answered]:
     {3: Answered(rows=3, nulls=0, first=5, last=9)}
     """
     found: dict[int, Answered] = {}
-    for entry in (entry for index in indexes for entry in index):
-        query, old = int(entry["query"]), found.get(int(entry["query"]), Answered())
-        times = [] if entry["rows"] == entry["nulls"] else [int(entry["first"]), int(entry["last"])]
+    for query, _, _, rows, first, last, nulls in (entry for index in indexes for entry in index.tolist()):
+        old = found.get(query, Answered())
+        times = [] if rows == nulls else [first, last]
         known = [time for time in (old.first, old.last, *times) if time is not None]
-        rows, nulls = old.rows + int(entry["rows"]), old.nulls + int(entry["nulls"])
-        found[query] = Answered(rows, nulls, min(known, default=None), max(known, default=None))
+        bounds = (min(known, default=None), max(known, default=None))
+        found[query] = Answered(old.rows + rows, old.nulls + nulls, *bounds)
     return found
 
 

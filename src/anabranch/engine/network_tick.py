@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,7 +77,7 @@ class Member:
     program: Program
     state: QueryState
 
-    @property
+    @cached_property
     def answer(self) -> CellStep | None:
         """The operator whose output is the answer as it is."""
         steps = self.program.operators
@@ -136,7 +137,10 @@ class NetworkTick:
         self._rows = rows
         self._chosen: dict[str, tuple[Member, CellStep]] = {}
         self._taps: dict[str, dict[str, CellStep]] = defaultdict(dict)
+        self._answered: dict[tuple[str, str], list[tuple[Member, CellStep]]] = defaultdict(list)
         for member in members:
+            if member.answer is not None:
+                self._answered[member.node(member.answer), member.answer.tap].append((member, member.answer))
             for step in member.program.operators:
                 self._chosen.setdefault(member.node(step), (member, step))
                 self._taps[member.node(step)].setdefault(step.tap, step)
@@ -259,12 +263,10 @@ class NetworkTick:
     def _answers(self, node: str, tap: str) -> list[AnswerTask]:
         """The queries whose answer is what a tap gives as it is."""
         tasks = []
-        for member in self._members:
-            step = member.answer
-            if step is not None and (member.node(step), step.tap) == (node, tap):
-                there = self._there(node, step)
-                names = {here: there.get(name, name) for name, here in step.stage.shown}
-                tasks.append(member.task(names))
+        for member, step in self._answered[node, tap]:
+            there = self._there(node, step)
+            names = {here: there.get(name, name) for name, here in step.stage.shown}
+            tasks.append(member.task(names))
         return tasks
 
     def _there(self, node: str, step: CellStep) -> dict[str, str]:
