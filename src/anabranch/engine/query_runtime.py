@@ -204,11 +204,8 @@ class QueryRuntime:
     def forget(self, name: str) -> None:
         """A query is gone."""
         program = self._programs.pop(name, None)
-<<<<<<< HEAD
         self.taps.pop(name, None)
-=======
         self._folded.pop(name, None)
->>>>>>> main
         self._requirements.pop(name, None)
         if program is not None:
             self._views.drop(program.views)
