@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 import anabranch as ab
-from anabranch.benches.cql import Feed, feed, timed_contest
+from anabranch.benches.cql import KEYS, Feed, feed, timed_contest
 from anabranch.benches.harness import Race, run
 from anabranch.measure import Bar, at_most, informed
 
@@ -30,6 +31,8 @@ SHARED = (
     "Select Istream(x.k, y.a) From s [Range 2 Seconds] x, s [Range 2 Seconds] y, s [Now] z "
     "Where x.seq = y.seq And y.seq = z.seq"
 )
+
+MANY, FEW = 1_000, 10
 
 
 def main(*, quick: bool, json_path: Path | None = None) -> int:
@@ -63,6 +66,28 @@ def equal(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     ]
 
 
+def constants(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """A thousand queries that differ in constants against ten: each row is wanted by one query of either set."""
+    sets = {name: _parts(count) for name, count in {"ten": FEW, "ten again": FEW, "a thousand": MANY}.items()}
+    raced = _contest(spark, sets, feed(folder, "queries", 2 if quick else 4, ROWS, 120.0), folder, 1 if quick else 3)
+    return [
+        at_most(
+            "1,000 queries that differ in constants / 10 of them",
+            raced.ratio("a thousand", "ten"),
+            2.0,
+            raced.describe("a thousand", "ten"),
+        ),
+        informed("queries that differ in constants: A/A control", raced.ratio("ten again", "ten"), ""),
+    ]
+
+
+def _parts(count: int) -> list[str]:
+    """Queries that take one part of the keys each, the first of them the same part in all sets."""
+    first = KEYS // MANY
+    ends = [0, *(first + (KEYS - first) * n // (count - 1) for n in range(count))]
+    return [f"Select seq, k From s Where k >= {low} And k < {high}" for low, high in pairwise(ends)]
+
+
 def _contest(spark: SparkSession, sets: Mapping[str, Sequence[str]], given: Feed, folder: Path, rounds: int) -> Race:
     """Run each set of queries over all files; the first query of every set gives the same answer."""
     contenders = {name: partial(_run, spark, texts, given) for name, texts in sets.items()}
@@ -84,4 +109,4 @@ def _run(spark: SparkSession, texts: Sequence[str], given: Feed, out: Path) -> t
     return seconds, queries[0].to_dataframe()
 
 
-WORKLOADS = (different, equal)
+WORKLOADS = (different, equal, constants)

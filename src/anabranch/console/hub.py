@@ -109,9 +109,8 @@ class Hub:
         """All filters by their ids: the query and a number, or the name under which they are watched."""
         found = dict(self._watched)
         if self.engine is not None:
-            for query in list(self.engine.queries.values()):
-                for number, each in enumerate(query.filters(), start=1):
-                    found[f"{query.name}/{number}"] = each
+            for query, filters in self.engine.filters().items():
+                found |= {f"{query}/{number}": each for number, each in enumerate(filters, start=1)}
         return found
 
     def report(self, id: str, of: Filter) -> dict[str, Any]:

@@ -68,8 +68,9 @@ class Calling:
 class Functions:
     """Registered functions, and the filters that call them: a filter goes on learning from tick to tick."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, added: Callable[[], None] = lambda: None) -> None:
         self._spark = spark
+        self._added = added
         self._functions: dict[str, tuple[Callable[..., Any], str]] = {}
         self._rules: dict[str, CallRules] = {}
         self._filters: dict[tuple[str, tuple[Scalar, ...]], Filter] = {}
@@ -89,6 +90,7 @@ class Functions:
             self._rules[name] = replace(call_rules(name, calling), kept_as=name)
             self._spark.udf.register(name, self._calling(name, function, returns))
         self._functions[name] = (function, returns)
+        self._added()
 
     def _calling(self, name: str, function: Callable[..., Any], returns: str) -> Any:
         """The function as Spark calls it in select lists."""
@@ -114,7 +116,14 @@ class Functions:
 
     def filters(self, query: str) -> list[Filter]:
         """The filters of a query that have been applied so far."""
-        return [found for (name, _), found in self._filters.items() if name == query]
+        return self.filters_by_query().get(query, [])
+
+    def filters_by_query(self) -> dict[str, list[Filter]]:
+        """The filters of all queries that have been applied so far; any thread may ask."""
+        found: dict[str, list[Filter]] = {}
+        for (name, _), each in list(self._filters.items()):
+            found.setdefault(name, []).append(each)
+        return found
 
     def _predicate(self, condition: Scalar, name: str) -> Predicate:
         """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""

@@ -107,10 +107,10 @@ class QueryRuntime:
         self._requirements: dict[str, Requirements] = {}
         self._nothing: dict[str, DataFrame] = {}
         self._summaries: dict[str, StructType] = {}
-        self.functions = Functions(self._session)
+        self._types = KnownTypes()
+        self.functions = Functions(self._session, self._types.forget)
         self.relations = Relations(self._session, folder)
         self._indexes = Indexes(self._views, self.relations, registry.relations)
-        self._types = KnownTypes()
         self._folds = Folds(self._views)
         self._folded: dict[str, Folded] = {}
         self._setting = Setting(
