@@ -36,6 +36,7 @@ RULES = (
 )
 """What templates become: the rules are a relation, and are added and removed while queries run."""
 _COMPARED = re.compile(r"([<>=] )(\d)\b")
+_SIZES = re.compile(r"(Rows )(\d+)")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def query_set(seed: int, most: int = LARGEST) -> QuerySet:
     texts: list[str] = []
     for case in cases:
         earlier = rng.choice(texts) if texts and rng.random() < 0.5 else None
-        other = earlier and _COMPARED.sub(lambda found: found[1] + str(rng.randrange(4)), earlier, count=1)
+        pattern = rng.choice((_COMPARED, _SIZES))
+        other = earlier and pattern.sub(lambda found: found[1] + str(rng.randrange(1, 4)), earlier, count=1)
         texts.append(case.query if earlier is None else rng.choice((earlier, other or earlier)))
     ticks, case = max(map(len, cases[0].cuts.batches.values())), cases[0]
     if rng.random() < WITH_RULES:

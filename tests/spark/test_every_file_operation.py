@@ -79,10 +79,10 @@ class Kind:
 
 
 KINDS = {
-    "the first": Kind(40, 4, files=0),
-    "one with housekeeping": Kind(60, 8, files=3, housekeeping=True),
-    "one of rows that are answered as they come": Kind(15, 1, queries=PICKED),
-    "one after which a query is dropped": Kind(30, 4, dropped="slid"),
+    "the first": Kind(50, 10, files=0),
+    "one with housekeeping": Kind(80, 20, files=3, housekeeping=True),
+    "one of rows that are answered as they come": Kind(20, 1, queries=PICKED),
+    "one after which a query is dropped": Kind(50, 10, dropped="slid"),
 }
 
 

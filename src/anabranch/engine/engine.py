@@ -51,6 +51,7 @@ from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
+from anabranch.engine.shared_nodes import shared_nodes
 from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
@@ -358,7 +359,7 @@ class Engine:
 
     def _listing(self, kind: str) -> Listing:
         folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
-        return listing(kind, self._registry, self._manifest, self._runtime.titles, folds)
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
@@ -663,9 +664,12 @@ class Engine:
         """How a query is run."""
         summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
+        nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
+        shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
         folds = self._runtime.folds(self._registry.queries).values()
         folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
-        return [*summed, *folded, *self._runtime.look_ups(query)]
+        look_ups = self._runtime.look_ups(query)
+        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups]
 
     # -- ticks
 

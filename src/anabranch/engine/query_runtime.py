@@ -183,6 +183,10 @@ class QueryRuntime:
         """Whether a query has no state: rows are answered as they come."""
         return self.requirements(query.name).direct
 
+    def described(self, name: str) -> list[str]:
+        """The steps of a query's program, a line for each."""
+        return self._programs[name].describe().splitlines()
+
     def look_ups(self, query: ContinuousQuery) -> list[str]:
         """How a query finds rows of tables by indexes, in words."""
         steps = [step for step in self._programs[query.name].steps if isinstance(step, LookUpStep)]
@@ -217,6 +221,14 @@ class QueryRuntime:
     def signatures(self, name: str) -> dict[int, str]:
         """What the operators of a query do, by the numbers of their stages."""
         return {step.stage.number: step.signature for step in self._programs[name].operators}
+
+    @property
+    def taps(self) -> dict[str, dict[int, str]]:
+        """What queries want of their operators."""
+        return {
+            name: {step.stage.number: step.tap for step in program.operators}
+            for name, program in self._programs.items()
+        }
 
     def tick(
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, until: int, prefix: str, reports: Address

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from anabranch import html
 from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.network import sharing
 from anabranch.engine.registry import Registry
+from anabranch.engine.shared_nodes import SharedNode, shared_nodes
 from anabranch.errors import QueryError, in_a_line, suggest
 from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
@@ -20,7 +20,7 @@ from anabranch.tables import text_table
 
 KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
-NUMBERS = ("rows", "late", "unusable", "queries")
+NUMBERS = ("rows", "late", "unusable", "queries", "state rows", "saved rows", "saved bytes")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ def listing(
     registry: Registry,
     manifest: Manifest,
     titles: Mapping[tuple[str, int], str],
+    reports: Reports,
     folds: Mapping[str, Sequence[str]],
 ) -> Listing:
     """The table of a kind; `folds` are the queries that are answered as one, by what they have in common."""
@@ -69,7 +70,7 @@ def listing(
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
-            return _sharing(manifest, titles, folds)
+            return _sharing(shared_nodes(manifest, titles, reports), folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -85,15 +86,15 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str], folds: Mapping[str, Sequence[str]]) -> Listing:
-    """Operators that several queries use, and queries that are answered as one."""
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+    """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
-    for node, names in sorted(sharing(manifest).items()):
-        stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
-        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", _some(names)))
+    for each in nodes:
+        numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
+        rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
     for template, members in sorted(folds.items()):
-        rows.append(("filters that differ in constants", template, f"{len(members):,}", _some(members)))
-    return Listing(("operator", "node", "queries", "used by"), rows)
+        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
+    return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ Elements are STREAM's (thesis, section 2.2.1) with both signs in one where both 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +52,8 @@ class Tick:
         Sorted instants in [start, until) at which some input has an element; only `Rstream` asks for them.
     slides
         Or the steps at whose multiples, from the origin on, these instants lie.
+    taps
+        Instants for each of the taps of an operator; see `tapped.py`.
     """
 
     start: int
@@ -59,6 +61,7 @@ class Tick:
     origin: int | None = None
     instants: Micros = field(default_factory=lambda: np.empty(0, np.int64))
     slides: tuple[int, ...] = ()
+    taps: Mapping[str, Micros] = field(default_factory=dict)
 
 
 class Operator(ABC):
@@ -79,6 +82,10 @@ class Operator(ABC):
         The state is that of the end of the tick once all have been taken.
         """
         yield self.advance(inputs, tick)
+
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[int | None, pa.Table]:
+        """Like `advance`, for an operator that has several outputs."""
+        return {None: self.advance(inputs, tick)}
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Like `advance` without the result: to bring a copy of the state up to date."""

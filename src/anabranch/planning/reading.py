@@ -7,9 +7,9 @@ multiplicities, and changes; semi and anti joins are made of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Generic, Literal
 
@@ -36,10 +36,9 @@ from anabranch.logical_plan import (
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
 from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
 from anabranch.operators.changelog import Changelog
-from anabranch.operators.fused import FusedOperators
 from anabranch.operators.group_by import GroupBy
 from anabranch.operators.join import MultiJoin
-from anabranch.operators.row_window import RowWindow
+from anabranch.operators.row_window import row_windows
 from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
@@ -60,7 +59,7 @@ from anabranch.planning.scalars import (
     same,
 )
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
-from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
+from anabranch.planning.stages import CHANGED, VALID, Backend, Feed, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 ORDER = "_order"
@@ -68,18 +67,6 @@ SUMS = "_sums_"
 ONE = Scalar.long(1)
 NEVER = Scalar.long(FOREVER)
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
-CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
-
-
-@dataclass(frozen=True)
-class Then:
-    """An operator that follows on a stage in the same cells, and the columns that it gets: there, and here."""
-
-    title: str
-    make: Callable[[], Operator]
-    names: tuple[tuple[str, str], ...]
-    instants: tuple[str, ...] = ()
-    slides: tuple[int, ...] = ()
 
 
 def read(query: Query, backend: Backend[Flow]) -> Flow:
@@ -94,6 +81,7 @@ class _Reader(Generic[Flow]):
         self._query = query
         self._backend = backend
         self._stages = 0
+        self._flows: dict[Hashable, Flow] = {}
         self._streams: tuple[str, ...] = ()
         self._carried: tuple[str, ...] = ELEMENT  # with `_time` while rows are read as they come, before they are due
 
@@ -116,7 +104,21 @@ class _Reader(Generic[Flow]):
         return self._changes(plan.input, plan.kind)
 
     def elements(self, plan: Plan, then: Then | None = None) -> Flow:
-        """The elements of a relation, or what an operator makes of them that follows in the same cells."""
+        """The elements of a relation, or what an operator makes of them that follows in the same cells.
+
+        What a query reads several times, as `Not In` does, is read into one flow.
+        """
+        if then is not None:
+            return self._elements(plan, then)
+        return self._once(("elements", plan), lambda: self._elements(plan))
+
+    def _once(self, what: tuple[str, Plan], make: Callable[[], Flow]) -> Flow:
+        key = (*what, self._carried, self._streams)
+        if key not in self._flows:
+            self._flows[key] = make()
+        return self._flows[key]
+
+    def _elements(self, plan: Plan, then: Then | None = None) -> Flow:
         match plan:
             case Scan():
                 return self._backend.relation(plan)
@@ -164,6 +166,9 @@ class _Reader(Generic[Flow]):
         Rows that leave a window over time are read again from where the stream's rows are kept, once for all queries:
         then the operator has none of them to remember. Functions of the user's are not called twice for that.
         """
+        return self._once(("changing", plan), lambda: self._changing_once(plan))
+
+    def _changing_once(self, plan: Plan) -> Flow:
         match plan:
             case Filter() if not calls(plan.conditions):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
@@ -198,10 +203,10 @@ class _Reader(Generic[Flow]):
         flow = self.rows(plan.input, True)
         schema = self._backend.schema(flow)
         order = tuple(name for name in schema.names if name.startswith(ORDER) and name not in plan.columns)
-        make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
+        make = partial(row_windows, plan.partition, order, plan.slide_rows or 1, plan.span)
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
-        window = self._stage("window of rows", make, [feed], [flow], output, then)
+        window = self._stage("window of rows", make, [feed], [flow], output, then, rows)
         return window if then else self._backend.project(window, same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
@@ -377,7 +382,10 @@ class _Reader(Generic[Flow]):
                 over = tuple(replace(each, argument=names.get(each.argument or "")) for each in plan.aggregations)
                 sums = self._backend.sum_up(flow, plan.keys, names)
                 return self._backend.summary(scans(plan.input, "stream")[0], sums) if counting else sums, over
-        return self._changing(plan.input), plan.aggregations
+        flow, read = self._changing(plan.input), [*plan.keys, *(each.argument for each in plan.aggregations)]
+        needed = [*dict.fromkeys(name for name in read if name is not None), *ELEMENT]
+        narrow = len(needed) < len(self._backend.schema(flow).names)
+        return self._backend.project(flow, same(needed)) if narrow else flow, plan.aggregations
 
     def _arriving(self, plan: Plan) -> Flow:
         """The elements of a window as its rows come, with their `_time`."""
@@ -437,31 +445,25 @@ class _Reader(Generic[Flow]):
         if place is not None and set(place) <= {name for name, _ in names}:
             return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
-        output = fields_of(self._backend.schema(flow), columns, CHANGED)
         feeds = (Feed(((KEY, columns),), (columns,)),)
         self._stages += 1
-        stage = Stage(self._stages, title, make, feeds, output, self._streams, instants, slides)
+        told = fields_of(self._backend.schema(flow), columns, CHANGED)
+        stage = Stage(self._stages, title, make, feeds, told, told, self._streams, instants, slides)
         return self._backend.stage(stage, [flow])
 
     def _stage(
         self,
         title: str,
-        make: Callable[[], Operator],
+        make: Callable[..., Operator],
         feeds: Sequence[Feed],
         flows: Sequence[Flow],
         output: pa.Schema,
         then: Then | None = None,
+        port: int | None = None,
     ) -> Flow:
         self._stages += 1
-        stage = Stage(self._stages, title, make, tuple(feeds), output, self._streams)
+        stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port)
         if then is not None:
             told = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
-            stage = replace(
-                stage,
-                title=f"{title}, {then.title}",
-                make=partial(FusedOperators, make, then.names, then.make),
-                output=told,
-                instants=then.instants,
-                slides=then.slides,
-            )
+            stage = replace(stage, title=f"{title}, {then.title}", output=told, then=then)
         return self._backend.stage(stage, flows)

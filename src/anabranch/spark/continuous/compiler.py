@@ -28,7 +28,7 @@ from anabranch.spark.continuous.flows import Instants, Known, Matched, Select, S
 from anabranch.spark.continuous.grid import Grid, code
 from anabranch.spark.continuous.known_types import KnownTypes, without_constants
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, InputKind, LookUpStep, Program, Step
-from anabranch.spark.continuous.signatures import signature
+from anabranch.spark.continuous.signatures import signature, tap_signature
 from anabranch.spark.continuous.summaries import BATCH, NEWEST, OLDEST, summary_name
 from anabranch.spark.continuous.views import BEGINS, Views
 from anabranch.spark.native.catalyst import inspect
@@ -235,11 +235,12 @@ class Compiler:
             inputs.append(tuple(_wanted(branch, cell, codes, kinds) for branch in flow.branches))
             columns.append((*flow.columns, *codes))
             fields |= {name: kind for name, kind in kinds.items() if name not in fields}
-        columns_known = {name: f"#{place}" for place, name in enumerate(stage.output.names)}
+        tap, places = tap_signature(stage), {name: f"#{place}" for place, name in enumerate(stage.made.names)}
+        columns_known = {here: places.get(there, there) for there, here in stage.shown}
         deeper = 1 + max(flow.depth for flow in flows)
-        view = self._made(f"stage_{stage.number}", Known(found, columns_known), deeper)
-        instants = self._times(stage.instants) if stage.instants else None
-        made = (stage, found, deeper, tuple(inputs), tuple(columns), pa.schema(list(fields.items())))
+        view = self._made(f"stage_{stage.number}", Known(hashed(found, tap), columns_known), deeper)
+        instants = self._times(stage.asks) if stage.asks else None
+        made = (stage, found, tap, deeper, tuple(inputs), tuple(columns), pa.schema(list(fields.items())))
         self._steps.append(CellStep(view.name, *made, names, instants))
         self._bind_empty(view.name, stage.output)
         return replace(Sql.whole(view, stage.output.names), stage=stage.number)

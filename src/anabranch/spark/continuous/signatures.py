@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ class Placed:
                 return self.spelled([(field.name, str(field.type)) for field in value])
             case partial():
                 return f"{value.func.__name__}{self.spelled((value.args, tuple(sorted(value.keywords.items()))))}"
-            case type():
+            case type() | FunctionType():
                 return value.__name__
             case None | str() | int() | float():
                 return repr(value)
@@ -49,7 +50,7 @@ class Placed:
 
 
 def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, tuple[str, ...]]:
-    """The signature of an operator over flows, and the names of its columns.
+    """The signature of an operator over flows, whatever follows on it, and the names of its columns.
 
     Operators of one signature have as many names, and each stands for what that of the other in its place stands for.
     Operators with different salts are never the same.
@@ -57,12 +58,18 @@ def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, 
     known: dict[str, str] = {}
     for number, flow in enumerate(flows):
         known |= {name: f"{number}:{its}" for name, its in flow.known.columns.items()}
-    for name in dict.fromkeys([*_made(stage.make), *stage.output.names]):
+    for name in dict.fromkeys([*_made(stage.make), *stage.made.names]):
         known.setdefault(name, "made")
     placed = Placed(known)
     read = [(flow.known.rows, placed.spelled(sorted(flow.columns, key=known.__getitem__))) for flow in flows]
-    about = placed.spelled((stage.make, stage.feeds, stage.streams, stage.instants, stage.slides, stage.output))
+    about = placed.spelled((stage.make, stage.feeds, stage.streams, stage.instants, stage.slides, stage.made))
     return hashed(salt, read, about), tuple(placed.places)
+
+
+def tap_signature(stage: Stage) -> str:
+    """What is wanted of the operator: equal for stages with equal signatures that want the same."""
+    placed = Placed({name: f"#{place}" for place, name in enumerate(stage.made.names)})
+    return hashed(placed.spelled((stage.tap, stage.asks)))
 
 
 def _made(value: Callable[[], Any] | Any) -> Iterator[str]:
