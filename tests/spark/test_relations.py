@@ -240,7 +240,7 @@ def test_what_others_read_is_not_dropped(spark: SparkSession) -> None:
     made.stream("s", spark.sql("SELECT timestamp_seconds(id) AS ts, id AS v FROM range(5)"), timestamp="ts")
     made.relation("r", spark.sql("SELECT 1L AS v"))
     made.view("small", "Select v From s Where v < 3")
-    made.query("Select x.v From small [Now] x, r Where x.v = r.v", "first")
+    made.query("Select Istream(x.v) From small [Now] x, r Where x.v = r.v", "first")
     made.query("Select v From first [Rows 2]", "second")
     rules = made.rules("alerts", "Select v From s Where v > :limit")
     rules.add(rule="a", limit=3)
