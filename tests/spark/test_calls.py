@@ -229,7 +229,7 @@ def test_a_function_that_calls_keeps_its_answers(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.full(reason="starts Spark four times")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_kills_of_workers_and_drivers_pay_no_call_twice(tmp_path: Path) -> None:
     with running(tmp_path / "s", least_seconds=0.02, most_seconds=0.2) as server:
         command = [sys.executable, "-m", "anabranch.benches.calling_program", server, str(tmp_path / "answers"), "1500"]

@@ -30,7 +30,7 @@ def run(kind: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.full(reason="starts two programs with Spark")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     classic, connect = run("classic", tmp_path), run("connect", tmp_path)

@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType
 from pyspark.sql.utils import is_remote
 
 from anabranch.config import OrderingConfig
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError
 from anabranch.filter_report import Events, FilterReport
 from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.plan_search import find
@@ -38,7 +38,7 @@ from anabranch.model.predicates import (
 from anabranch.ordering import Precedence
 from anabranch.report_html import filter_html
 from anabranch.routing import policies
-from anabranch.routing.route_plan import RoutePlan, shown_orders
+from anabranch.routing.route_plan import RoutePlan
 from anabranch.spark.connect import is_connect
 from anabranch.spark.filters import arrow, pilot, undecided
 from anabranch.spark.filters.admission import (
@@ -53,6 +53,8 @@ from anabranch.spark.filters.admission import (
 )
 from anabranch.spark.filters.calling import FilterCalls, Minimize
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
+from anabranch.spark.filters.explaining import explained_routes, what_runs
+from anabranch.spark.filters.filter_options import require_known, require_options
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.ledger import Ledger, open_ledger
 from anabranch.spark.filters.letters import Outbox
@@ -132,24 +134,12 @@ class Filter:
         limit: int | None = None,
         **unknown: Never,
     ) -> None:
-        _refuse_unknown(unknown)
+        require_known(unknown, OPTIONS)
         self.predicates = gather(predicates)
         require_unique_names(self.predicates)
         for p in self.predicates:
             require_picklable(p)
-        if policy not in policies.NAMES:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
-        if isinstance(config, MeshConfig) and policy != "mesh":
-            raise QueryError(
-                f"config is a MeshConfig, and the policy is {policy!r}",
-                hint=f'use policy="mesh", or config=ab.OrderingConfig.for_policy("{policy}", ...)',
-            )
-        if config is not None and not isinstance(config, OrderingConfig | MeshConfig):
-            raise QueryError(
-                f"config is a {type(config).__name__}", hint="use ab.OrderingConfig.for_policy(policy, ...)"
-            )
-        if on_error not in ("raise", "quarantine"):
-            raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
+        require_options(policy, config, on_error)
         self.policy = policy
         self.mesh = config if isinstance(config, MeshConfig) else None
         self.config = config if isinstance(config, OrderingConfig) else self._default_config()
@@ -290,7 +280,7 @@ class Filter:
             self._ledger.keep_parts(tuple(stage.members for stage in stages(judged, strict=self.strict)))
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
         for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
-            lines.append(f"{number}. {stage.executor}: {self._what(stage, df)}")
+            lines.append(f"{number}. {stage.executor}: {what_runs(stage, df, self.policy)}")
             lines += self._explained_order(df, stage, [judged[i] for i in stage.members])
         return "\n".join(lines)
 
@@ -331,17 +321,6 @@ class Filter:
             _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
         )
 
-    def _what(self, stage: FilterStage, df: DataFrame) -> str:
-        if stage.executor == "arrow":
-            return "one Python node" + ("" if self.policy == "fixed" else ", adaptive inside every task")
-        if self.policy == "fixed":
-            return "native AND-chain"
-        if is_connect(df):
-            return "native AND-chain, read from the text of its plan (Spark Connect); costs are guessed, not timed"
-        if df.isStreaming:
-            return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
-        return "native AND-chain, ordered by a pilot sample"
-
     def _explained_order(self, df: DataFrame, stage: FilterStage, members: Sequence[Predicate]) -> list[str]:
         native = self._native_order(df, stage, members) if stage.executor == "catalyst" else None
         if native is not None:
@@ -359,7 +338,7 @@ class Filter:
         kinds = _kinds(self._attributes(df, members))
         plan = native.plan if native is not None else self._ledger.plan(stage.members, kinds)
         if plan is not None:
-            lines += [f"   {line}" for line in _explained_routes(plan, members)]
+            lines += [f"   {line}" for line in explained_routes(plan, members)]
         edges = sorted(constraints(members, strict=self.strict))
         lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
         return lines
@@ -571,6 +550,9 @@ class Filter:
         return self._member_tests[p.name, rules]
 
 
+OPTIONS = [p.name for p in inspect.signature(Filter).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
 def where(df: DataFrame, *predicates: Predicate | Column | str, policy: str = "auto", **options: Any) -> DataFrame:
     """The rows of a DataFrame, batch or streaming, that pass all predicates, evaluated in an order that adapts.
 
@@ -591,24 +573,6 @@ def _saved_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, 
     """The report, once the state file has the same counts."""
     ledger.save()
     return build_report(policy, predicates, ledger, strict=strict)
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    known = [p.name for p in inspect.signature(Filter).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in options:
-        hint = suggest(name, known, "options")
-        if name == "pinned":
-            hint = 'policy="fixed" keeps the written order; pinned=True is an option of a single predicate'
-        raise QueryError(f"a filter has no option {name!r}", hint=hint)
-
-
-def _explained_routes(plan: RoutePlan, members: Sequence[Predicate]) -> list[str]:
-    ways = shown_orders(plan)
-    return [
-        f"route {i}: {' or '.join(way.tests)}: {' -> '.join(members[f].name for f in way.order)}"
-        for i, way in enumerate(ways, 1)
-        if len(ways) > 1
-    ]
 
 
 def _guarded(p: Predicate, strict: bool) -> bool:
