@@ -138,7 +138,8 @@ class Checkpoint:
         self.state.position = position
         if save:
             self.save()
-        due = None if self.is_stream else compaction(self.folder, self.manifest.tick, [self.relation])
+        summed = not self.is_stream and self.state.summed
+        due = compaction(self.folder, self.manifest.tick, [self.relation] if summed else [])
         if due is not None:
             due.run()
         write_mark(self.folder, self.manifest)
@@ -493,6 +494,38 @@ def kinds(paths: Iterable[Path]) -> list[int]:
             with BlockFile(path, SUMMARY_ENTRY) as file:
                 found += file.index["kind"].tolist()
     return found
+
+
+def test_changes_alone_are_added_up_and_what_is_not_kept_is_refused(tmp_path: Path, small: None) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.manifest.queries["busy"] = replace(checkpoint.state, materialise="matches")
+    everything: list[Change] = []
+    for number in range(12):
+        everything += counting(number)
+        checkpoint.tick(counting(number), 100 * number + 100)
+    assert kinds(tmp_path.rglob(f"*{SUMMARY}")) == []
+    query = ab.open(tmp_path).query("busy")
+    assert bag(query.current()) == contents(everything)
+    assert query.filled_since is None
+    checkpoint.manifest.queries["busy"] = replace(checkpoint.state, materialise="none", since=7)
+    checkpoint.tick([], 9000)
+    for ask in (query.current, query.rows, lambda: query.at(at(50))):
+        with pytest.raises(
+            QueryError, match=r"nothing is kept of the answer of query 'busy'\n  hint: register it with"
+        ):
+            ask()
+    assert query.filled_since == at(7)
+
+
+def test_a_rule_is_read_by_its_key(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    Checkpoint(tmp_path, "alarms", is_stream=True, manifest=checkpoint.manifest)
+    checkpoint.tick([("a", 1.0, 1, 1), ("b", 2.0, 2, 1), ("a", 1.0, 3, -1), ("a", 5.0, 3, 1)], 10)
+    opened = ab.open(tmp_path)
+    assert opened.rules("busy")["a"].current().to_pydict() == {"n": [5.0]}
+    with pytest.raises(QueryError, match=r"the answers of rules 'alarms' are a stream\n  hint: say of which time"):
+        opened.rules("alarms")["a"].current()
+    assert opened.rules("alarms")["a"].current(window="1 hour").num_rows == 0
 
 
 def test_what_a_dropped_query_has_answered_goes_in_time(tmp_path: Path, small: None) -> None:

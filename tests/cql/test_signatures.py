@@ -10,7 +10,7 @@ from anabranch.cql import Catalog, bind
 from anabranch.logical_plan import Query
 from anabranch.spark.continuous.programs import CellStep
 from cql.comparing import bound
-from cql.local_compiler import operators
+from cql.local_compiler import operators, program
 from cql.streams import Case, Cuts, Stream
 
 COLUMNS = (("k", "bigint"), ("a", "bigint"), ("b", "bigint"))
@@ -110,3 +110,14 @@ def test_a_query_over_the_answer_of_another_shares_its_operators() -> None:
     over = bind("Select x.k, x.n From counts x Where x.n > 3", catalog, "over")
     view = bind("Select k From v Where k > 1", catalog, "view")
     assert shared(over, answer) == shared(view, answer) == ["groups"]
+
+
+def test_physical_plans_can_be_compared_and_printed() -> None:
+    text = "Select k, Count(*) As n From s [Range 5 Seconds] Where a > {} Group By k Having Count(*) > 3"
+    one, again, other = (program(CASE, bound(replace(CASE, query=text.format(number)))) for number in (1, 1, 2))
+    assert one == again != other
+    assert one.describe().splitlines() == [
+        "runs groups 1 (layer 1) over stream s, what leaves s after 5 seconds",
+        "runs relation 2 (layer 2) over groups 1",
+        "answers with relation 2",
+    ]

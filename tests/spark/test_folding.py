@@ -131,10 +131,10 @@ def test_each_has_its_own_life(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_one_of_many_that_fails_stops_alone(spark: SparkSession) -> None:
     made = engine(spark)
-    for n in range(40):
-        made.query(f"Select 10 / (small - 4) As part From s Where small = {n % 9 - 4}", f"q{n}")
+    for n in range(FEWEST + 1):
+        made.query(f"Select 10 / (small - 4) As part From s Where small = {n - 4}", f"q{n}")
+    assert folds(made) == [FEWEST + 1]
     with pytest.raises(ab.QueriesFailed) as caught:
         made.run_batch()
-    failing = {f"q{n}" for n in range(40) if n % 9 == 8}
-    assert set(made.queries) - set(caught.value.answers) == failing
-    assert all(caught.value.answers[f"q{n}"].count() == sum(row[4] == n % 9 - 4 for row in ROWS) for n in (0, 7, 39))
+    assert set(made.queries) - set(caught.value.answers) == {"q8"}
+    assert all(caught.value.answers[f"q{n}"].count() == sum(row[4] == n - 4 for row in ROWS) for n in (0, 7))

@@ -27,6 +27,7 @@ from anabranch.engine.marks import Marks, write_mark
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.tick_files import TickFiles
 from anabranch.engine.vacuum import Vacuum
+from anabranch.operators.base import FOREVER
 from anabranch.spark.mapping import map_in_arrow
 
 WRITTEN_PATH = StructType([StructField("path", StringType())])
@@ -80,11 +81,12 @@ class AnswerKeeper:
                 state.position,
                 state.registered,
                 state.floor,
+                current=state.materialise == "current",
                 retained=query.retain is not None,
             )
             for query in queries
-            if not query.query.is_stream
             for state in [new.queries[query.name]]
+            if not query.query.is_stream and state.summed
         ]
         first = min((each.registered for each in relations), default=0)
         found = compaction(self._folder, new.tick, relations, first)
@@ -98,8 +100,10 @@ class AnswerKeeper:
         if manifest.tick != last_tick(block_of(manifest.tick)):
             return
         marks = Marks(self._folder)
-        for query in (each for each in queries if each.retain is not None):
+        for query in queries:
             state = manifest.queries[query.name]
+            if query.retain is None and state.materialise != "none":
+                continue
             floor = self._floor(query, state, marks, manifest.tick)
             if floor > state.floor:
                 manifest.queries[query.name] = replace(state, floor=floor)
@@ -108,12 +112,15 @@ class AnswerKeeper:
 
     def _floor(self, query: ContinuousQuery, state: QueryState, marks: Marks, tick: int) -> int:
         """The last tick up to which all answers are old, and from which the rest can be read."""
-        assert query.retain is not None
-        oldest, delivered = state.position - query.retain, self._delivered(query, tick)
+        kept = state.materialise != "none"
+        oldest = state.position - (query.retain or 0) if kept else FOREVER
+        delivered = self._delivered(query, tick)
         blocks = marks.blocks(max(state.floor, state.registered), min(tick, delivered))
         old = [last_tick(each) for each in blocks if marks.of(query.name, each).latest < oldest]
-        if query.query.is_stream:
+        if query.query.is_stream or not kept:
             return max(old, default=0)
+        if not state.summed:
+            return 0
         return next((each for each in sorted(old, reverse=True) if self._has_snapshot(state, each)), 0)
 
     def _has_snapshot(self, state: QueryState, tick: int) -> bool:

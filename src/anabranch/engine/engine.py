@@ -10,6 +10,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any, Never
@@ -38,7 +39,7 @@ from anabranch.engine.layout import STATE
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
-from anabranch.engine.manifest import QueryState, StreamState
+from anabranch.engine.manifest import MATERIALISE, SUMMED, QueryState, StreamState
 from anabranch.engine.manifest_log import ManifestLog, committed
 from anabranch.engine.network import forget_nodes, new_nodes
 from anabranch.engine.network_graph import NetworkGraph
@@ -61,6 +62,7 @@ from anabranch.events import Event, StreamFailed
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.spark.connect import require_classic
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -123,6 +125,7 @@ class Engine:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        require_classic(spark)
         warm_up(spark)
         self._spark = spark
         self._folder = folder
@@ -245,10 +248,14 @@ class Engine:
         """
         return self._change(name, self._runtime.relations.replace, rows, at)
 
-    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
-        """Register a function for use in queries; conditions that call it are ordered while they run."""
+    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean", **calling: Any) -> None:
+        """Register a function for use in queries; conditions that call it are ordered while they run.
+
+        One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
+        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
+        """
         self._fresh(name)
-        self._runtime.functions.add(name, function, returns)
+        self._runtime.functions.add(name, function, returns, calling)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
@@ -257,14 +264,35 @@ class Engine:
         bind(text, self.catalog, name)
         self._registry.views[name] = text
 
-    def query(self, text: str | exp.Query, name: str, *, history: bool = False, share: bool = True) -> ContinuousQuery:
+    def query(
+        self,
+        text: str | exp.Query,
+        name: str,
+        *,
+        history: bool = False,
+        share: bool = True,
+        materialise: str = "auto",
+    ) -> ContinuousQuery:
         """Register a query.
 
         It sees all rows of streams that have not begun yet. Of a stream that runs already it sees rows from now on, or,
-        with `history`, all that the stream has kept. Operators that are equal to those of other queries are one with
-        them, unless `share` is False: that changes what it costs, never what it answers.
+        with `history`, all that the stream has kept (`filled_since` says how far back that is). Operators that are
+        equal to those of other queries are one with them, unless `share` is False: that changes what it costs, never
+        what it answers.
+
+        Parameters
+        ----------
+        materialise
+            What is kept of its answer for those who ask for it. `none`: nothing, once its sink has had it. `matches`:
+            its rows or changes, and who asks for the relation adds them up. `current`: the relation as well, again and
+            again. `auto`: the relation whenever its changes are as many as its rows, so that asking costs the same at
+            any age, and keeping at most twice the changes.
         """
         self._fresh(name)
+        if materialise not in MATERIALISE:
+            raise QueryError(
+                f"materialise is {materialise!r}", hint=suggest(materialise, MATERIALISE, "ways to materialise")
+            )
         bound = bind(text, self.catalog, name)
         handle = ContinuousQuery(self, bound, text, share=share)
         summing = self._may_sum(bound)
@@ -272,7 +300,7 @@ class Engine:
         with self._loop.between_ticks(), self._ingest.standing_still():
             if summing and not self._may_sum(bound):  # its first rows came meanwhile
                 self._runtime.compile(handle, summing=False)
-            self._restore(handle, history)
+            self._restore(handle, history, materialise)
             self._registry.queries[name] = handle
             self._want()
         return handle
@@ -347,19 +375,19 @@ class Engine:
         """
         return execute(self, self._spark, script, bounded=bounded)
 
-    def show(self, kind: str = "queries") -> None:
+    def show(self, kind: str = "queries", *, like: str | None = None) -> None:
         """Print a table of what is registered: `queries`, `streams`, `relations`, `views`, `sharing`; or `advice`."""
-        print(self.describe(kind))
+        print(self.describe(kind, like=like))
 
-    def describe(self, kind: str = "queries") -> str:
-        """The table that `show` prints."""
+    def describe(self, kind: str = "queries", *, like: str | None = None) -> str:
+        """The table that `show` prints; with `like` only those whose names fit a pattern, as in `alert%`."""
         if kind == "advice":
             return self.advise().describe()
-        return self._listing(kind).text()
+        return self._listing(kind, like).text()
 
-    def _listing(self, kind: str) -> Listing:
+    def _listing(self, kind: str, like: str | None = None) -> Listing:
         folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
-        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds)
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds, like)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
@@ -787,12 +815,12 @@ class Engine:
             )
         relation.changing = True
         for each in readers:
-            since = self._manifest.queries.pop(each.name).since
+            before = self._manifest.queries.pop(each.name)
             each.query = bind(each.written, self.catalog, each.name)
             self._compile(each, summing=self._may_sum(each.query))
-            self._restore(each, history=False)
+            self._restore(each, history=False, materialise=before.materialise)
             state = self._manifest.queries[each.name]
-            state.position = state.since = since
+            state.position = state.since = before.since
         self._want()
 
     # -- helpers
@@ -806,7 +834,7 @@ class Engine:
                 f"query {handle.name!r} is invalid: {said(error, handle.query)}", hint="check its functions and types"
             ) from None
 
-    def _restore(self, handle: ContinuousQuery, history: bool) -> None:
+    def _restore(self, handle: ContinuousQuery, history: bool, materialise: str = "auto") -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         query, required = handle.query, self._runtime.requirements(handle.name)
         print_ = self._registry.fingerprint(query)
@@ -823,6 +851,12 @@ class Engine:
                     f"the checkpoint holds another query, or other inputs, under the name {query.name!r}",
                     hint="drop it first, give this one another name, or start with a new folder",
                 )
+            if known.materialise != materialise and not (known.summed and materialise in SUMMED):
+                raise QueryError(
+                    f"the checkpoint holds query {query.name!r} with materialise={known.materialise!r}",
+                    hint="register it as it was, or drop it first",
+                )
+            self._manifest.queries[query.name] = replace(known, materialise=materialise)
             return
         names = scans(query.plan, "stream")
         states, reads = self._manifest.streams, required.reads
@@ -841,6 +875,7 @@ class Engine:
             registered=self._manifest.tick,
             nodes=new_nodes(self._runtime.signatures(query.name), self._manifest),
             number=self._manifest.new_number(),
+            materialise=materialise,
         )
 
     def _want(self) -> None:

@@ -201,7 +201,7 @@ class Folds:
 
     def rows(self, template: Template, values: Sequence[tuple[Any, ...]], *, begins: bool) -> Sql:
         """What queries with these constants answer to the rows of their stream, each with the place of its query."""
-        view = self._views.name(f"fold_{template.key}")
+        view = self._view(template.key)
         task = FoldTask(self._index(template, tuple(values)), template.found)
         rows = self._views.select(template.rows.text, begins)
         self._views.bind(view, map_in_arrow(rows, task, from_arrow_schema(template.found)))
@@ -211,6 +211,10 @@ class Folds:
         """Let go of all templates but these."""
         for key in set(self._made) - set(used):
             self._made.pop(key)[1].unpersist()
+            self._views.drop([self._view(key)])
+
+    def _view(self, key: str) -> str:
+        return self._views.name(f"fold_{key}")
 
     def _index(self, template: Template, values: tuple[tuple[Any, ...], ...]) -> Broadcast[IndexLookUp]:
         known = self._made.get(template.key)

@@ -17,6 +17,11 @@ Logs = dict[int, tuple[Segment, ...]]
 """The state of an operator, by cell."""
 
 
+SUMMED = ("auto", "current")
+MATERIALISE = ("none", "matches", *SUMMED)
+"""What is kept of answers; see `Engine.query`."""
+
+
 @dataclass(frozen=True)
 class StoredFile:
     """Rows of a stream; `first` and `last` are their smallest and largest time, `tick` is the tick that took them."""
@@ -117,6 +122,8 @@ class QueryState:
         As of the tick.
     number
         What files of answers know it by; another query under its name has another one.
+    materialise
+        What is kept of its answers for those who read them; see `Engine.query`.
     floor
         Its answers up to this tick are not retained; of a relation what there was after it is in a summary.
     """
@@ -136,6 +143,12 @@ class QueryState:
     status: str = "registered"
     number: int = 0
     floor: int = 0
+    materialise: str = "auto"
+
+    @property
+    def summed(self) -> bool:
+        """Whether summaries have its answer, if it is a relation."""
+        return self.materialise in SUMMED
 
     @property
     def has_begun(self) -> bool:

@@ -44,15 +44,16 @@ def join_nodes(manifest: Manifest, together: Collection[str], taps: Taps) -> Non
     wanted: dict[str, set[str]] = defaultdict(set)
     for name, stage, node in uses:
         wanted[node].add(taps[name][stage])
-    chosen = {}
-    for name, stage, node in uses:
-        able = (
-            other
-            for other in sorted(wanted)
-            if signature_of(other) == signature_of(node)
-            and (taps[name][stage] in wanted[other] or _replayable(manifest, other))
+    alike: dict[str, list[str]] = defaultdict(list)
+    for node in sorted(wanted):
+        alike[signature_of(node)].append(node)
+    open_ = {node for nodes in alike.values() if len(nodes) > 1 for node in nodes if _replayable(manifest, node)}
+    chosen = {
+        (name, stage): next(
+            other for other in alike[signature_of(node)] if other in open_ or taps[name][stage] in wanted[other]
         )
-        chosen[name, stage] = next(able)
+        for name, stage, node in uses
+    }
     for node in set(chosen.values()):
         _part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
     for (name, stage), node in chosen.items():

@@ -107,16 +107,18 @@ class QueryRuntime:
         self._requirements: dict[str, Requirements] = {}
         self._nothing: dict[str, DataFrame] = {}
         self._summaries: dict[str, StructType] = {}
-        self.functions = Functions(self._session)
+        self._types = KnownTypes()
+        self.functions = Functions(self._session, self._types.forget)
         self.relations = Relations(self._session, folder)
         self._indexes = Indexes(self._views, self.relations, registry.relations)
-        self._types = KnownTypes()
         self._folds = Folds(self._views)
         self._folded: dict[str, Folded] = {}
         self._setting = Setting(
             self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
         )
         self.titles: dict[tuple[str, int], str] = {}
+        self.taps: dict[str, dict[int, str]] = {}
+        """What queries want of their operators."""
 
     def compile(self, query: ContinuousQuery, *, summing: bool) -> StructType:
         """The columns of the answer; what does not fit together is found here, before anything runs.
@@ -127,6 +129,7 @@ class QueryRuntime:
         program = self._programs[query.name] = self._program(query, summing)
         for each in (each for each in program.inputs if each.name in program.summaries):
             self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
+        self.taps[query.name] = {each.stage.number: each.tap for each in program.operators}
         self.titles.update({(query.name, each.stage.number): each.stage.title for each in program.operators})
         names = {each.name for each in program.inputs if each.is_stream}
         needs = {name: program.held.get(name, 0) for name in names}
@@ -201,6 +204,7 @@ class QueryRuntime:
     def forget(self, name: str) -> None:
         """A query is gone."""
         program = self._programs.pop(name, None)
+        self.taps.pop(name, None)
         self._folded.pop(name, None)
         self._requirements.pop(name, None)
         if program is not None:
@@ -221,14 +225,6 @@ class QueryRuntime:
     def signatures(self, name: str) -> dict[int, str]:
         """What the operators of a query do, by the numbers of their stages."""
         return {step.stage.number: step.signature for step in self._programs[name].operators}
-
-    @property
-    def taps(self) -> dict[str, dict[int, str]]:
-        """What queries want of their operators."""
-        return {
-            name: {step.stage.number: step.tap for step in program.operators}
-            for name, program in self._programs.items()
-        }
 
     def tick(
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, until: int, prefix: str, reports: Address

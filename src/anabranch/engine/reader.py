@@ -17,7 +17,7 @@ import os
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,9 @@ import pyarrow.compute as pc
 from anabranch import storage
 from anabranch.engine.answer_files import AnswerFiles, fold
 from anabranch.engine.descriptions import Description
+from anabranch.engine.durations import duration
 from anabranch.engine.layout import last_tick
+from anabranch.engine.manifest import SUMMED
 from anabranch.engine.manifest_log import Follower
 from anabranch.engine.marks import Marks
 from anabranch.errors import QueryError, ResourceError, suggest
@@ -80,6 +82,10 @@ class Reader:
         self._state(name)
         return QueryReader(self, name)
 
+    def rules(self, name: str) -> RulesReader:
+        """The rules of a template by its name; answers carry the key of their rule in front."""
+        return RulesReader(self.query(name))
+
     def queries(self) -> list[dict[str, object]]:
         """For each query what the last tick has committed: status, what it answers, how far it is in time, its rows.
 
@@ -115,7 +121,7 @@ class Reader:
                 f"the checkpoint knows no query {name!r}", hint=suggest(name, list(saved["queries"]), "queries")
             )
         state = saved["queries"][name]
-        about = ("fingerprint", "registered", "since", "position", "number", "floor")
+        about = ("fingerprint", "registered", "since", "position", "number", "floor", "materialise")
         return _State(saved["tick"], *(state[each] for each in about))
 
 
@@ -130,6 +136,7 @@ class _State:
     position: int
     number: int
     floor: int
+    materialise: str
 
 
 class QueryReader:
@@ -156,6 +163,12 @@ class QueryReader:
     def is_stream(self) -> bool:
         """Whether the answer is a stream; else it is a relation."""
         return self._about(self._reader._state(self.name)).is_stream
+
+    @property
+    def filled_since(self) -> datetime | None:
+        """How far back it is filled: it has seen all rows of its streams from this time on; None if it has seen all."""
+        since = self._reader._state(self.name).since
+        return None if since == EVER else moment(since)
 
     def current(self) -> pa.Table:
         """The relation after the last committed tick: each row as often as it is there."""
@@ -206,7 +219,11 @@ class QueryReader:
         return _patiently(f"the answer of query {self.name!r}", attempt)
 
     def _files(self, state: _State, about: Description) -> AnswerFiles:
-        folder, summed = self._reader._folder, not about.is_stream
+        if state.materialise == "none":
+            raise QueryError(
+                f"nothing is kept of the answer of query {self.name!r}", hint="register it with materialise='auto'"
+            )
+        folder, summed = self._reader._folder, not about.is_stream and state.materialise in SUMMED
         return AnswerFiles(folder, state.number, state.registered, state.floor, about.schema, summed=summed)
 
     def _current(self, state: _State, about: Description) -> pa.Table:
@@ -255,6 +272,40 @@ class QueryReader:
                 f"the answer of query {self.name!r} is a stream, which has no state",
                 hint="use rows(since=..., until=...), or leave out Istream, Dstream and Rstream",
             )
+
+
+class RulesReader:
+    """The rules of a template in a checkpoint, read-only."""
+
+    def __init__(self, query: QueryReader) -> None:
+        self.query = query
+
+    def __getitem__(self, key: object) -> RuleReader:
+        """One rule."""
+        return RuleReader(self.query, key)
+
+
+class RuleReader:
+    """What one rule answers."""
+
+    def __init__(self, query: QueryReader, key: object) -> None:
+        self._query = query
+        self.key = key
+
+    def current(self, window: str | timedelta | None = None) -> pa.Table:
+        """What holds now; of a stream of answers those of the last `window`, up to the last answered time."""
+        if not self._query.is_stream:
+            return self._own(self._query.current())
+        if window is None:
+            raise QueryError(
+                f"the answers of rules {self._query.name!r} are a stream",
+                hint="say of which time, as in window='1 hour'",
+            )
+        return self._own(self._query.latest(duration(window, "window")))
+
+    def _own(self, answers: pa.Table) -> pa.Table:
+        column = answers.column(0)
+        return answers.filter(pc.equal(column, pa.scalar(self.key, column.type))).drop_columns(answers.column_names[:1])
 
 
 def _contents(changes: pa.Table) -> pa.Table:

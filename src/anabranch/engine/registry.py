@@ -29,5 +29,5 @@ class Registry:
         streams = [self.streams[name] for name in scans(query.plan, "stream")]
         inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
         tables = [(name, self.relations[name].df.schema.simpleString()) for name in scans(query.plan, "relation")]
-        called = [(name, self.functions[name]) for name in user_functions(query.plan)]
+        called = [(name, self.functions[name]) for name in user_functions(query.plan) if name in self.functions]
         return hashlib.sha256(repr((plan, inputs, tables, sorted(called))).encode()).hexdigest()[:16]

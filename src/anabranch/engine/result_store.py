@@ -184,7 +184,7 @@ class ResultStore:
 
     def _files(self, name: str, state: QueryState) -> AnswerFiles:
         schema = self._arrow_schemas[name]
-        summed = OP in schema.names
+        summed = OP in schema.names and state.summed
         return AnswerFiles(self._folder, state.number, state.registered, state.floor, schema, summed=summed)
 
     def _frame(self, name: str, number: int, files: Sequence[Path]) -> DataFrame:

@@ -61,7 +61,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.Resume():
             _query(engine, statement.name).resume()
         case cql.Show():
-            return engine.describe(statement.kind)
+            return engine.describe(statement.kind, like=statement.like)
         case cql.Explain():
             return _explain(engine, statement)
     return None

@@ -4,7 +4,6 @@ Queries that share an operator may want different things of it (`operators/tappe
 itself holds, not what its taps do.
 
 >>> from anabranch.engine.manifest import QueryState
->>> from anabranch.spark.continuous.cell_task import CellReport
 >>> manifest = Manifest(cells=1)
 >>> for name in ("a", "b", "c"):
 ...     manifest.queries[name] = QueryState("", nodes={1: "f00d.0"})
@@ -16,12 +15,13 @@ itself holds, not what its taps do.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anabranch.engine.manifest import Manifest
 from anabranch.engine.network import sharing
-from anabranch.spark.continuous.cell_task import Reports
+from anabranch.spark.continuous.cell_task import CellReport, Reports
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,13 @@ class SharedNode:
 
 def shared_nodes(manifest: Manifest, titles: Mapping[tuple[str, int], str], reports: Reports) -> list[SharedNode]:
     """The operators that several queries use."""
+    held: dict[str, list[CellReport]] = defaultdict(list)
+    for (node, _), report in reports.items():
+        held[node].append(report)
     found = []
     for node, names in sorted(sharing(manifest).items()):
         stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
         title = titles.get((names[0], stage), "operator").split(", ")[0]
-        held = [report for (its, _), report in reports.items() if its == node]
-        rows, size = sum(each.base_rows for each in held), sum(each.base_bytes for each in held)
+        rows, size = (sum(getattr(each, name) for each in held[node]) for name in ("base_rows", "base_bytes"))
         found.append(SharedNode(node, title, tuple(names), rows, size))
     return found

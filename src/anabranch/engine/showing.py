@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from html import escape
 
 from anabranch import html
 from anabranch.cql.dialect import written
@@ -20,6 +23,8 @@ from anabranch.tables import text_table
 
 KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
+MOST_SHOWN = 100
+"""Rows of a table; of more it tells how many there are."""
 NUMBERS = ("rows", "late", "unusable", "queries", "state rows", "saved rows", "saved bytes")
 
 
@@ -32,11 +37,28 @@ class Listing:
 
     def text(self) -> str:
         """For terminals."""
-        return text_table(self.titles, self.rows, left=[each for each in self.titles if each not in NUMBERS])
+        shown = self.rows[:MOST_SHOWN]
+        table = text_table(self.titles, shown, left=[each for each in self.titles if each not in NUMBERS])
+        return "\n".join([table, *self._rest()])
 
     def html(self) -> str:
         """For notebooks."""
-        return html.table(self.titles, self.rows, words=len(self.titles))
+        table = html.table(self.titles, self.rows[:MOST_SHOWN], words=len(self.titles))
+        return "".join([table, *(f"<p>{escape(each)}</p>" for each in self._rest())])
+
+    def like(self, pattern: str) -> Listing:
+        """Only rows whose first column fits a pattern of SQL: `%` stands for any text, `_` for any character."""
+        parts = (".*" if each == "%" else "." if each == "_" else re.escape(each) for each in pattern)
+        fits = re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+        return replace(self, rows=[row for row in self.rows if fits.fullmatch(row[0])])
+
+    def _rest(self) -> list[str]:
+        """How many there are, if they are too many to be shown."""
+        if len(self.rows) <= MOST_SHOWN:
+            return []
+        kinds = Counter(row[1] for row in self.rows) if "status" in self.titles else {}
+        counts = f" ({', '.join(f'{count:,} {kind}' for kind, count in kinds.items())})" if kinds else ""
+        return [f"the first {MOST_SHOWN} of {len(self.rows):,}{counts}; Like 'a%' shows those whose names begin with a"]
 
 
 def listing(
@@ -46,8 +68,21 @@ def listing(
     titles: Mapping[tuple[str, int], str],
     reports: Reports,
     folds: Mapping[str, Sequence[str]],
+    like: str | None = None,
 ) -> Listing:
-    """The table of a kind; `folds` are the queries that are answered as one, by what they have in common."""
+    """The table of a kind, failed queries first; `folds` are the queries that are answered as one."""
+    found = _listing(kind, registry, manifest, titles, reports, folds)
+    return found if like is None else found.like(like)
+
+
+def _listing(
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
+) -> Listing:
     match kind:
         case "queries":
             return _queries(registry, manifest)
@@ -80,7 +115,7 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
         ("query", "status", "up to", "rows", *(["why"] if some_failed else [])),
         [
             (name, query.status, _time(states[name].position), f"{states[name].rows:,}", *why)
-            for name, query in registry.queries.items()
+            for name, query in sorted(registry.queries.items(), key=lambda each: each[1].error is None)
             for why in [[in_a_line(query.error) if query.error else ""] if some_failed else []]
         ],
     )

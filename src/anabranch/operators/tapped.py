@@ -18,12 +18,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.operators.base import ELEMENT, Operator, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
+
+
+@dataclass(frozen=True)
+class Made:
+    """An operator as data: what makes it, and of which values. It is called to start one, and can be compared.
+
+    >>> from anabranch.operators.changelog import Changelog
+    >>> Made(Changelog, ("istream",))().kind, Made(Changelog, ("istream",)) == Made(Changelog, ("dstream",))
+    ('istream', False)
+    """
+
+    operator: Callable[..., Operator]
+    values: tuple[Any, ...] = ()
+
+    def __call__(self, *more: Any) -> Operator:
+        """Start one."""
+        return self.operator(*self.values, *more)
+
 
 BASE = ""
 """In a snapshot, the operator itself among its taps."""

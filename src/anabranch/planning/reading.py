@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Generic, Literal
 
 import pyarrow as pa
@@ -34,7 +33,7 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
-from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
+from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.changelog import Changelog
 from anabranch.operators.group_by import GroupBy
 from anabranch.operators.join import MultiJoin
@@ -42,6 +41,7 @@ from anabranch.operators.row_window import row_windows
 from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
+from anabranch.operators.tapped import Made
 from anabranch.planning.keys import KEY, Keys, among, feeds_of
 from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import inserts_only, instantaneous, rewrite
@@ -203,7 +203,7 @@ class _Reader(Generic[Flow]):
         flow = self.rows(plan.input, True)
         schema = self._backend.schema(flow)
         order = tuple(name for name in schema.names if name.startswith(ORDER) and name not in plan.columns)
-        make = partial(row_windows, plan.partition, order, plan.slide_rows or 1, plan.span)
+        make = Made(row_windows, (plan.partition, order, plan.slide_rows or 1, plan.span))
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
         window = self._stage("window of rows", make, [feed], [flow], output, then, rows)
@@ -280,7 +280,7 @@ class _Reader(Generic[Flow]):
         fields = [
             self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
         ]
-        make = partial(MultiJoin, len(flows), keys)
+        make = Made(MultiJoin, (len(flows), keys))
         return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]), then)
 
     def _member(self, plan: Member, then: Then | None) -> Flow:
@@ -293,7 +293,7 @@ class _Reader(Generic[Flow]):
         kept = [(*names, *ELEMENT) for names in columns]
         flows, keys = self._comparable([self.elements(plan.input), there], kept, keys, plan.pairs)
         flows[1] = self._known(flows[1], 1, keys)
-        make = partial(SemiJoin, plan.columns, keys, plan.negated)
+        make = Made(SemiJoin, (plan.columns, keys, plan.negated))
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
         return self._stage(title, make, feeds_of(columns, keys), flows, output, then)
@@ -358,7 +358,7 @@ class _Reader(Generic[Flow]):
             fields.append(pa.field(each.name, kind))
         grouped = pa.schema([*(schema.field(name) for name in plan.keys), *fields])
         feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
-        make = partial(GroupBy, plan.keys, aggregations, grouped)
+        make = Made(GroupBy, (plan.keys, aggregations, grouped))
         return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]), then)
 
     def _grouped(self, plan: Aggregate) -> tuple[Flow, tuple[Aggregation, ...]]:
@@ -420,22 +420,22 @@ class _Reader(Generic[Flow]):
     def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
         feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
         output = fields_of(self._backend.schema(flows[0]), columns, TIMES)
-        return self._stage(rule, partial(SetOperator, len(flows), rule), feeds, flows, output, then)
+        return self._stage(rule, Made(SetOperator, (len(flows), rule)), feeds, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
-        return self._by_row(plan, kind, partial(Changelog, kind))
+        return self._by_row(plan, kind, Made(Changelog, (kind,)))
 
     def _contents(self, plan: Plan) -> Flow:
         slides = {node.slide for node in walk(plan) if isinstance(node, Window) and node.slide is not None}
         if slides:
-            return self._by_row(plan, "Rstream", RStream, slides=tuple(sorted(slides)))
-        return self._by_row(plan, "Rstream", RStream, instants=tuple(scans(plan, "stream")))
+            return self._by_row(plan, "Rstream", Made(RStream), slides=tuple(sorted(slides)))
+        return self._by_row(plan, "Rstream", Made(RStream), instants=tuple(scans(plan, "stream")))
 
     def _by_row(
         self,
         plan: Plan,
         title: str,
-        make: Callable[[], Operator],
+        make: Made,
         instants: tuple[str, ...] = (),
         slides: tuple[int, ...] = (),
     ) -> Flow:
@@ -454,7 +454,7 @@ class _Reader(Generic[Flow]):
     def _stage(
         self,
         title: str,
-        make: Callable[..., Operator],
+        make: Made,
         feeds: Sequence[Feed],
         flows: Sequence[Flow],
         output: pa.Schema,

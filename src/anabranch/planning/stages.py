@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from anabranch.logical_plan import Scalar, Scan
-from anabranch.operators.base import TIME, WEIGHT, Operator
-from anabranch.operators.tapped import Tap
+from anabranch.operators.base import TIME, WEIGHT
+from anabranch.operators.tapped import Made, Tap
 from anabranch.planning.probes import Probe
 from anabranch.planning.scalars import fields_of
 
@@ -57,7 +57,7 @@ class Then:
     """
 
     title: str
-    make: Callable[[], Operator]
+    make: Made
     names: tuple[tuple[str, str], ...]
     instants: tuple[str, ...] = ()
     slides: tuple[int, ...] = ()
@@ -97,7 +97,7 @@ class Stage:
 
     number: int
     title: str
-    make: Callable[..., Operator]
+    make: Made
     feeds: tuple[Feed, ...]
     made: pa.Schema
     output: pa.Schema

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -148,9 +149,10 @@ class NodeTask:
         """What tells its states from others that a worker holds."""
         return (self.node, self.names, tuple(sorted(self.taps)))
 
-    def start(self) -> TappedOperator:
-        """The operator, with its taps."""
-        return TappedOperator(self.make, {key: each.tap for key, each in self.taps.items()})
+    @property
+    def starts(self) -> Callable[[], TappedOperator]:
+        """Starts the operator, with its taps; a state that is held refers to nothing else of the task."""
+        return partial(TappedOperator, self.make, {key: each.tap for key, each in self.taps.items()})
 
     def rows(self, arrived: Arrived) -> pa.Table:
         """The rows of all inputs in one table, with the number of the input."""
@@ -248,7 +250,7 @@ class CellTask:
         key, log = (self.owner, cell, *node.held_as), node.logs.get(cell, ())
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
-        state = _held.take(key) or CellState(node.start, node.columns, node.schema, node.names)
+        state = _held.take(key) or CellState(node.starts, node.columns, node.schema, node.names)
         read = state.catch_up(log, file.folder, tick)
         said = 0
         for name, part in state.advance(rows, tick):

@@ -261,8 +261,11 @@ class Compiler:
         query = self._query
         if query is None:
             return
-        texts = {field.name for field in self.schema(flow) if pa.types.is_string(field.type)}
-        asked = tuple(masked(each, texts.__contains__) for each in scalars)
+
+        def is_text(name: str) -> bool:
+            return bool(pa.types.is_string(self.schema(flow).field(name).type))
+
+        asked = tuple(masked(each, is_text) for each in scalars)
         self._types.ask(
             ("check", without_constants(flow), asked), lambda: check_types(self._session, query, scalars, flow.text)
         )

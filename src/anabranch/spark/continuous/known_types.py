@@ -35,8 +35,12 @@ class KnownTypes:
 
 
 def without_constants(flow: Sql) -> str:
-    """The text of a flow, with types instead of constants that columns are compared with."""
-    return Sql(tuple(map(_masked, flow.branches)), flow.stage).text
+    """The text of a flow, with types instead of constants that columns are compared with.
+
+    Views go by what they stand for: a query that is registered again may have other ones under the same names.
+    """
+    masked_flow = Sql(tuple(map(_masked, flow.branches)), flow.stage)
+    return masked_flow.over(lambda view: replace(view, name=view.identity)).text
 
 
 def _masked(select: Select) -> Select:

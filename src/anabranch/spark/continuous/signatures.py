@@ -1,6 +1,6 @@
 """Signatures of operators: equal for those that do the same with the same rows, whatever their columns are called.
 
-An operator is described by data: what makes it, a `partial` of a class with values, and how rows reach it. Names of
+An operator is described by data: what makes it, of which values, and how rows reach it. Names of
 columns in these are replaced by what the columns are: by what is known of the rows that come in, or by the place at
 which an operator first speaks of a column that it makes itself.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
 from types import FunctionType
 from typing import Any
 
 import pyarrow as pa
 
 from anabranch.logical_plan import Aggregation
+from anabranch.operators.tapped import Made
 from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.flows import Sql, hashed
 
@@ -36,8 +36,6 @@ class Placed:
                 return f"({', '.join(map(self.spelled, value))})"
             case pa.Schema():
                 return self.spelled([(field.name, str(field.type)) for field in value])
-            case partial():
-                return f"{value.func.__name__}{self.spelled((value.args, tuple(sorted(value.keywords.items()))))}"
             case type() | FunctionType():
                 return value.__name__
             case None | str() | int() | float():
@@ -75,8 +73,8 @@ def tap_signature(stage: Stage) -> str:
 def _made(value: Callable[[], Any] | Any) -> Iterator[str]:
     """Names of the columns that an operator makes."""
     match value:
-        case partial():
-            yield from _made(value.args)
+        case Made():
+            yield from _made(value.values)
         case tuple():
             for each in value:
                 yield from _made(each)

@@ -9,12 +9,14 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Never
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
+from pyspark.sql.utils import is_remote
 
 from anabranch.config import OrderingConfig
 from anabranch.errors import QueryError, suggest
@@ -37,13 +39,14 @@ from anabranch.ordering import Precedence
 from anabranch.report_html import filter_html
 from anabranch.routing import policies
 from anabranch.routing.route_plan import RoutePlan, shown_orders
+from anabranch.spark.connect import is_connect
 from anabranch.spark.filters import arrow, pilot, undecided
 from anabranch.spark.filters.admission import (
     column_names,
     column_type,
     data_type,
     input_types,
-    require_classic,
+    require_frame,
     require_picklable,
     require_room_for_errors,
     value_type,
@@ -52,9 +55,11 @@ from anabranch.spark.filters.calling import FilterCalls, Minimize
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.ledger import Ledger, open_ledger
+from anabranch.spark.filters.letters import Outbox
 from anabranch.spark.filters.lookup import SessionRules, member_test
 from anabranch.spark.filters.lookup_table import collect_values
 from anabranch.spark.filters.progress import Progress
+from anabranch.spark.filters.remote_batches import RemoteBatches
 from anabranch.spark.filters.reporting import attach_report, build_report
 from anabranch.spark.filters.task_record import Kinds, Part
 from anabranch.spark.filters.task_spec import ErrorRules, OrderingRules, StartingPoint, TaskInput, TaskOrigin
@@ -159,6 +164,17 @@ class Filter:
         self._build_report = partial(
             _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
         )
+        self._options = {
+            "policy": policy,
+            "strict": strict,
+            "on_error": on_error,
+            "config": config,
+            "attributes": attributes,
+            "minimize": minimize,
+            "budget": budget,
+            "limit": limit,
+        }
+        self._remote: Path | None = None
         self._address: Address | None = None
         self._member_tests: dict[tuple[str, SessionRules], Callable[[pa.Array], pa.Array]] = {}
         self._native: dict[Part, NativeOrder] = {}
@@ -172,7 +188,7 @@ class Filter:
 
     def apply(self, df: DataFrame) -> DataFrame:
         """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
-        require_classic(df)
+        require_frame(df)
         self._applied = df
         out = self._through(df, counted=True)
         return attach_report(out if self.calls.limit is None else out.limit(self.calls.limit), self._build_report)
@@ -221,16 +237,21 @@ class Filter:
         Between micro-batches the order is decided anew, also for native predicates: their profile rides on the pass
         that the sink makes over the batch.
         """
+        if not is_remote():
+            return partial(self.run_batch, sink)
+        if self._remote is None:
+            self._remote = self.calls.folder / "filter.json"
+            self._ledger.save_all(self._remote)
+        return RemoteBatches(Filter, self.predicates, self._options, self._remote, sink)
 
-        def run(batch: DataFrame, batch_id: int) -> None:
-            require_classic(batch)
-            self._applied = batch
-            self._learn()  # the profile of the last pass may arrive after its sink has returned
-            sink(attach_report(self._through(batch, counted=True, batch_id=batch_id), self._build_report), batch_id)
-            self._learn()
-            self._ledger.save()
-
-        return run
+    def run_batch(self, sink: Sink, batch: DataFrame, batch_id: int) -> None:
+        """Filter one micro-batch for a sink; see `foreach_batch`."""
+        require_frame(batch)
+        self._applied = batch
+        self._learn()  # the profile of the last pass may arrive after its sink has returned
+        sink(attach_report(self._through(batch, counted=True, batch_id=batch_id), self._build_report), batch_id)
+        self._learn()
+        self._ledger.save()
 
     def _learn(self) -> None:
         for part, order in list(self._native.items()):
@@ -241,11 +262,18 @@ class Filter:
 
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
+        self._hear()
         return self._build_report()
 
     def events(self) -> Events:
         """Every decision so far, oldest first."""
+        self._hear()
         return Events(self._ledger.events())
+
+    def _hear(self) -> None:
+        """Take in what micro-batches have counted in another process."""
+        if self._remote is not None:
+            self._ledger.reread(self._remote)
 
     def __repr__(self) -> str:
         return f"<filter, policy {self.policy}: {', '.join(p.name for p in self.predicates)}>"
@@ -256,7 +284,7 @@ class Filter:
 
     def explain(self, df: DataFrame) -> str:
         """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
-        require_classic(df)
+        require_frame(df)
         judged = self._judged(df)
         if not self._ledger.parts():
             self._ledger.keep_parts(tuple(stage.members for stage in stages(judged, strict=self.strict)))
@@ -308,6 +336,8 @@ class Filter:
             return "one Python node" + ("" if self.policy == "fixed" else ", adaptive inside every task")
         if self.policy == "fixed":
             return "native AND-chain"
+        if is_connect(df):
+            return "native AND-chain, read from the text of its plan (Spark Connect); costs are guessed, not timed"
         if df.isStreaming:
             return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
         return "native AND-chain, ordered by a pilot sample"
@@ -362,7 +392,7 @@ class Filter:
             )
             if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
                 task = self._with_pilot(out, task)  # a pilot behind other Python predicates would have to run those
-            out = arrow.apply(out, task)
+            out = arrow.apply(out, task, self._ledger)
             kept += [name for p in members if (name := p.keeps)]
         if errors is None:
             return out
@@ -431,7 +461,10 @@ class Filter:
         )
 
     def _origin(self, df: DataFrame, counted: bool, run: str) -> TaskOrigin:
-        application = df.sparkSession.sparkContext.applicationId
+        spark = df.sparkSession
+        if is_connect(df):
+            return TaskOrigin(spark.session_id, self._ledger.new_node(), run, Outbox() if counted else None)  # type: ignore[attr-defined]
+        application = spark.sparkContext.applicationId
         ledger = self._ledger_address(df) if counted else None
         return TaskOrigin(application, self._ledger.new_node(), run, ledger)
 
