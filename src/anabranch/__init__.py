@@ -13,11 +13,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from anabranch.calls.rate import Rate
+from anabranch.calls.reply import Reply
 from anabranch.config import OrderingConfig
 from anabranch.errors import AnabranchError, MissingExtra, QueriesFailed
 from anabranch.model.build import lookup, predicate
 
 if TYPE_CHECKING:
+    from anabranch.console.watching import watch
     from anabranch.engine.engine import Engine
     from anabranch.engine.reader import open as open
     from anabranch.mesh.config import MeshConfig
@@ -34,11 +37,14 @@ __all__ = [
     "MeshConfig",
     "OrderingConfig",
     "QueriesFailed",
+    "Rate",
+    "Reply",
     "local_session",
     "lookup",
     "predicate",
     "replay",
     "report",
+    "watch",
     "where",
 ]
 
@@ -48,10 +54,11 @@ _NEED_SPARK = {
     "local_session": "spark.session",
     "replay": "spark.continuous.replay",
     "report": "spark.filters.reporting",
+    "watch": "console.watching",
     "where": "spark.filters.filter",
 }
 _ON_FIRST_USE = {"MeshConfig": "mesh.config", "open": "engine.reader"}
-"""`open` is not in `__all__`: whoever imports all names keeps Python's own."""
+"""`open` is not in `__all__`: `from anabranch import *` leaves Python's own `open` alone."""
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import MissingExtra
@@ -68,6 +68,23 @@ class RouteReport:
 
 
 @dataclass(frozen=True)
+class CallReport:
+    """What a predicate has called, and what that cost.
+
+    `calls` counts answered calls, `hits` rows that needed none, as an equal one was answered before, `unasked` those
+    that the budget did not suffice for.
+    """
+
+    predicate: str
+    calls: int
+    hits: int
+    retries: int
+    tokens: float
+    money: float
+    unasked: int
+
+
+@dataclass(frozen=True)
 class FilterReport:
     """The state of a filter, for people and programs.
 
@@ -90,6 +107,10 @@ class FilterReport:
         All decisions so far.
     routes
         The routes that rows take now; one where all rows share an order.
+    calls
+        One line per predicate that calls a model or a service.
+    money_written
+        What calls would have cost in the written order, estimated as `seconds_written` is.
     """
 
     policy: str
@@ -104,6 +125,8 @@ class FilterReport:
     deciding_share: float
     events: tuple[Event, ...] = ()
     routes: list[RouteReport] = field(default_factory=list)
+    calls: tuple[CallReport, ...] = ()
+    money_written: float | None = None
 
     @property
     def evaluations_saved(self) -> float | None:
@@ -114,6 +137,16 @@ class FilterReport:
     def seconds_saved(self) -> float | None:
         """Predicate time that the written order would have spent on top."""
         return None if self.seconds_written is None else self.seconds_written - self.seconds
+
+    @property
+    def money(self) -> float:
+        """What calls have cost."""
+        return sum(each.money for each in self.calls)
+
+    @property
+    def money_saved(self) -> float | None:
+        """Money that the written order would have spent on top."""
+        return None if self.money_written is None else self.money_written - self.money
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per predicate."""
@@ -138,7 +171,16 @@ class FilterReport:
             for p in sorted(self.predicates, key=lambda p: p.place)
         ]
         routes = ["", *(f"route {n}: {r}" for n, r in enumerate(self.routes, 1))] if len(self.routes) > 1 else []
-        return "\n".join([text_table(titles, lines, left=["predicate"]), *routes, "", *self.summary()])
+        return "\n".join(
+            [text_table(titles, lines, left=["predicate"]), *routes, *self._call_table(), "", *self.summary()]
+        )
+
+    def _call_table(self) -> list[str]:
+        if not self.calls:
+            return []
+        titles = [f.name for f in fields(CallReport)]
+        lines = [[_money(v) if isinstance(v, float) else _cell(v) for v in astuple(each)] for each in self.calls]
+        return ["", text_table(titles, lines, left=["predicate"])]
 
     def summary(self) -> list[str]:
         """What the order saved, in a line, and another where nothing was counted."""
@@ -167,6 +209,10 @@ class FilterReport:
         if self.evaluations_saved is not None and self.evaluations_written:
             share = self.evaluations_saved / self.evaluations_written
             parts.append(f"{self.evaluations_saved:,.0f} saved against the written order ({share:.0%})")
+        if self.calls:
+            parts.append(f"money {_money(self.money)}")
+            if self.money_saved is not None and self.money_written:
+                parts.append(f"{_money(self.money_saved)} saved ({self.money_saved / self.money_written:.0%})")
         if self.seconds_saved is not None:
             parts.append(f"{self.seconds_saved:.2f} s of predicate time saved")
         return ", ".join(parts)
@@ -175,6 +221,10 @@ class FilterReport:
         if all(p.basis != NOT_RUN for p in self.predicates):
             return []
         return ["no task has finished: there were no rows, or show(), take() or limit() stopped early (not counted)"]
+
+
+def _money(value: float) -> str:
+    return f"{value:,.4f}".rstrip("0").rstrip(".") if value < 100 else f"{value:,.2f}"
 
 
 def _cell(value: Any) -> str:

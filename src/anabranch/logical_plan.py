@@ -13,7 +13,7 @@ written down, and expressions are trees (`expressions.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from anabranch.expressions import Scalar as Scalar
@@ -21,8 +21,6 @@ from anabranch.model.time_units import in_words
 
 StreamKind: TypeAlias = Literal["istream", "dstream", "rstream"]
 SetKind: TypeAlias = Literal["union", "except", "intersect"]
-TS, OP = "_ts", "_op"
-"""Columns that answers have besides their own: the time, and in relations whether a row enters or leaves."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +93,11 @@ class WindowSpec:
     def unbounded(self) -> bool:
         """Whether rows never leave it."""
         return self.span is None and self.rows is None
+
+    @property
+    def limits(self) -> tuple[int | None, ...]:
+        """All its numbers: windows with equal ones over the same partitions are equal."""
+        return tuple(getattr(self, each.name) for each in fields(WindowSpec) if each.name != "partition")
 
     @property
     def by_time(self) -> bool:

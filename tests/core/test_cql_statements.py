@@ -99,6 +99,7 @@ def test_a_view_is_declared() -> None:
         ("Pause q", Pause("q")),
         ("Resume q", Resume("q")),
         ("Show Queries", Show("queries")),
+        ("Show Queries Like 'alert%'", Show("queries", "alert%")),
         ("Show Streams", Show("streams")),
         ("Show Relations", Show("relations")),
         ("Show Views", Show("views")),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from anabranch.errors import DataError
@@ -101,7 +102,23 @@ def test_six_classes_have_six_routes(seed: int) -> None:
     assert mesh.gain > 0.5
 
 
-@pytest.mark.parametrize("seeds", tiers([range(8), range(50)], fast=1))
+@pytest.mark.parametrize("seed", tiers(range(5), fast=1))
+def test_whole_numbers_of_few_values_are_told_apart_by_value(seed: int) -> None:
+    """Which filter drops a row depends on its hour modulo 3: ranges of hours say little."""
+    rng = np.random.default_rng(seed)
+    hours, rows = rng.integers(24, size=1500), np.arange(1500)
+    passing = np.full((1500, 3), 0.9)
+    passing[rows, hours % 3] = 0.05
+    sample = drawn(rng, passing, {"hour": hours.astype(np.float64), "noise": rng.random(1500)})
+    mesh = optimize(sample, seed=seed)
+    routes = mesh.tree.assign(sample.columns, len(sample))
+    first = np.array([order[0] for order in mesh.routes])[routes]
+    assert mesh.tree.attributes() == ("hour",)
+    assert (first == hours % 3).mean() > 0.95
+    assert (mesh.tree.classify({"hour": pa.array(hours)}) == routes).all()
+
+
+@pytest.mark.parametrize("seeds", tiers([range(4), range(50)], fast=1))
 def test_uniform_data_have_one_route(seeds: range) -> None:
     single = 0
     for seed in seeds:

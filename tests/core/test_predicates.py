@@ -132,8 +132,8 @@ def text_test(text: str) -> bool:
     return bool(text)
 
 
-async def later(text: str) -> bool:
-    return bool(text)
+async def later(text: pa.Array) -> pa.Array:
+    return text
 
 
 def one_by_one(text: str) -> Iterator[bool]:
@@ -238,8 +238,8 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (
         lambda: ab.predicate(later, "a"),
         (
-            "predicate 'later' is an async function, which does not return a result\n"
-            "  hint: use a function that returns one; a generator of batches takes and yields Iterator[pd.Series]"
+            "predicate 'later' is async, and takes whole columns\n"
+            "  hint: a function that calls gets one row at a time, or lists of values with batch=..."
         ),
     ),
     (

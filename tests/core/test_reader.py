@@ -6,34 +6,48 @@ Checkpoints are written by the engine's own parts: the tasks that write answers,
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
 from anabranch import storage
 from anabranch.engine import compaction as compacting
 from anabranch.engine import layout, reader
-from anabranch.engine.answer_files import AnswerFiles, fold
-from anabranch.engine.compaction import Compaction, compaction
+from anabranch.engine.answer_blocks import BlockFile
+from anabranch.engine.answer_files import SUMMARY_ENTRY, AnswerFiles, Kind, fold
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.compaction import Compaction, Relation, compaction
 from anabranch.engine.descriptions import Description
-from anabranch.engine.layout import ANSWERS, FOLDED, UNCONFIRMED, block_name, block_of, filed, last_tick, prefix_of
+from anabranch.engine.layout import (
+    ANSWERS,
+    BLOCKS,
+    SUMMARY,
+    UNCONFIRMED,
+    block_name,
+    block_of,
+    filed,
+    last_tick,
+    prefix_of,
+)
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.manifest_log import ManifestLog
 from anabranch.engine.marks import Marks, write_mark
-from anabranch.engine.store import AnswerTask, confirm
+from anabranch.engine.store import confirm
+from anabranch.engine.tick_files import TickFiles
+from anabranch.engine.vacuum import Vacuum
 from anabranch.errors import QueryError, ResourceError
-from anabranch.logical_plan import OP, TS
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import TIME, WEIGHT
 from tiers import tiers
 
@@ -56,7 +70,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "FILED_TOGETHER", 5)
     monkeypatch.setattr(compacting, "MOST_PLAIN", 4)
     monkeypatch.setattr(compacting, "MOST_MERGED", 3)
-    monkeypatch.setattr(compacting, "MOST_BLOCKS", 3)
     monkeypatch.setattr(compacting, "LOOK_TICKS", 1)
 
 
@@ -68,6 +81,7 @@ class Checkpoint:
     name: str = "busy"
     is_stream: bool = False
     manifest: Manifest = field(default_factory=lambda: Manifest(cells=2))
+    retained: bool = False
 
     def __post_init__(self) -> None:
         self.log = ManifestLog(self.folder)
@@ -80,7 +94,9 @@ class Checkpoint:
             *([] if self.is_stream else [(OP, pa.string())]),
         ]
         self.schema = pa.schema(columns)
-        self.manifest.queries[self.name] = QueryState(f"print-{self.name}", registered=self.manifest.tick)
+        number, tick = self.manifest.new_number(), self.manifest.tick
+        self.manifest.queries[self.name] = QueryState(f"print-{self.name}", registered=tick, number=number)
+        self.vacuum = Vacuum(self.folder)
         Description("Select ...", self.is_stream, self.schema).save(self.folder, self.name, f"print-{self.name}")
 
     @property
@@ -89,21 +105,29 @@ class Checkpoint:
 
     @property
     def files(self) -> AnswerFiles:
-        return AnswerFiles(self.folder, self.name, self.state.registered)
+        state = self.state
+        return AnswerFiles(self.folder, state.number, state.registered, state.floor, self.schema, summed=True)
+
+    @property
+    def relation(self) -> Relation:
+        state = self.state
+        about = (state.position, state.registered, state.floor)
+        return Relation(state.number, self.schema, *about, retained=self.retained)
 
     def write(self, changes: Sequence[Change], tick: int) -> list[str]:
         """Files of a tick, a file per cell, which do not count yet."""
-        prefix = filed(prefix_of(tick, "abc"))
-        storage.make_folder((self.folder / ANSWERS / self.name / prefix).parent)
-        task = AnswerTask(self.name, str(self.folder), prefix, (("k", "k"), ("n", "n")), changes=not self.is_stream)
-        paths = []
+        prefix = prefix_of(tick, "abc")
+        storage.make_folder((self.folder / ANSWERS / filed(prefix)).parent)
+        task = AnswerTask(self.state.number, (("k", "k"), ("n", "n")), changes=not self.is_stream)
+        paths: list[str] = []
         for cell in range(self.manifest.cells):
             rows = [each for each in changes if hash(each[:2]) % self.manifest.cells == cell]
             keys, numbers, times, weights = zip(*rows, strict=True) if rows else ((), (), (), ())
             arrays = [pa.array(keys, pa.string()), pa.array(numbers, pa.float64())]
             arrays += [pa.array(times, pa.int64()), pa.array(weights, pa.int64())]
-            batch = pa.RecordBatch.from_arrays(arrays, ["k", "n", TIME, WEIGHT])
-            paths += [row["path"] for told in task(iter([batch])) for row in told.to_pylist()]
+            writer = AnswerFolder(str(self.folder), filed(prefix)).begin()
+            writer.write([task], pa.table(arrays, ["k", "n", TIME, WEIGHT]))
+            paths += writer.close()
         return paths
 
     def tick(self, changes: Sequence[Change], position: int, *, save: bool = True) -> None:
@@ -114,7 +138,8 @@ class Checkpoint:
         self.state.position = position
         if save:
             self.save()
-        due = None if self.is_stream else compaction(self.files, self.manifest.tick, position, self.schema)
+        summed = not self.is_stream and self.state.summed
+        due = compaction(self.folder, self.manifest.tick, [self.relation] if summed else [])
         if due is not None:
             due.run()
         write_mark(self.folder, self.manifest)
@@ -125,18 +150,21 @@ class Checkpoint:
         self.log.commit(self.manifest.branch())
         self.saved = self.manifest.tick
 
+    def hide_summaries(self, block: int) -> Callable[[], object]:
+        """As if none had been written; the one at the end of a block comes back."""
+        kept = TickFiles(self.folder).summary(last_tick(block))
+        there = kept.read_bytes()
+        for path in self.folder.rglob(f"*{SUMMARY}"):
+            path.unlink()
+        return lambda: kept.write_bytes(there)
+
     def fold(self, block: int) -> None:
-        """Let go of blocks up to one, as the engine does it with Spark."""
-        tick = last_tick(block)
-        made = self.files.folder / FOLDED / f"{tick:012d}-all.parquet"
-        rows = fold(self.files.up_to(tick).read(self.schema))
-        made.mkdir(parents=True)
-        pq.write_table(rows, made / "part-0.parquet")
-        for old in (path for path in made.parent.iterdir() if path != made):
-            shutil.rmtree(old)
-        for each in self.files.blocks():
-            if each <= block:
-                shutil.rmtree(self.files.folder / block_name(each))
+        """Let go of blocks up to one, as the engine does it."""
+        self.manifest.queries[self.name] = replace(self.state, floor=last_tick(block))
+        self.log = ManifestLog(self.folder)
+        self.log.commit(self.manifest.branch())
+        self.vacuum.look_at(range(block + 1))
+        self.vacuum.run({self.state.number: self.state.floor})
 
 
 def at(seconds: float) -> datetime:
@@ -185,13 +213,14 @@ def test_the_relation_is_right_now_and_at_every_instant(seed: int, tmp_path: Pat
     rows = query.rows(since=at(57), until=at(203))
     assert rows[TS].to_pylist() == [at(each[2]) for each in everything if 57 <= each[2] < 203]
     assert len(query.rows()) == len(everything)
-    assert AnswerFiles(tmp_path, "busy").up_to(checkpoint.manifest.tick).snapshot is not None
+    assert any(path.suffix == SUMMARY for path in checkpoint.files.paths_up_to(checkpoint.manifest.tick))
 
 
 @pytest.mark.parametrize("seed", tiers(range(4), fast=1))
 def test_what_is_not_retained_is_folded_and_the_rest_stays_right(seed: int, tmp_path: Path, small: None) -> None:
     rng = random.Random(seed)
-    checkpoint, everything, held = Checkpoint(tmp_path), list[Change](), list[tuple[str | None, float | None]]()
+    checkpoint = Checkpoint(tmp_path, retained=True)
+    everything, held = list[Change](), list[tuple[str | None, float | None]]()
     for number in range(47):
         made = random_changes(rng, held, 10 * number)
         everything += made
@@ -287,7 +316,7 @@ def test_what_is_not_there_is_said_in_words(tmp_path: Path) -> None:
         ab.open(tmp_path).query("busy").current()
     (newest,) = tmp_path.glob("manifest-*.json")
     newest.write_text(newest.read_text().replace('"version": ', '"version": 1'))
-    with pytest.raises(QueryError, match=r"is of another version of this library\n  hint: finish with the version"):
+    with pytest.raises(QueryError, match=r"is of another version of this library: its format .*\n  hint: finish"):
         ab.open(tmp_path)
 
 
@@ -309,7 +338,6 @@ def test_a_query_under_the_name_of_one_that_was_dropped_is_another(tmp_path: Pat
         checkpoint.tick([("old", 1.0, 10 * number, 1)], 10 * number + 10)
     reading = ab.open(tmp_path).query("busy")
     assert len(reading.current()) == 20
-    shutil.rmtree(tmp_path / "answers")
     again = Checkpoint(tmp_path, manifest=checkpoint.manifest)
     for number in range(12):
         again.tick([("new", 1.0, 10 * number, 1)], 10 * number + 10)
@@ -321,18 +349,18 @@ def test_a_query_under_the_name_of_one_that_was_dropped_is_another(tmp_path: Pat
 
 
 def test_files_that_go_while_they_are_read_are_looked_for_again(tmp_path: Path, small: None) -> None:
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = Checkpoint(tmp_path, retained=True)
     everything: list[Change] = [("a", float(number), 10 * number, 1) for number in range(23)]
     for number, change in enumerate(everything):
         checkpoint.tick([change], 10 * number + 10)
     query = ab.open(tmp_path).query("busy")
-    for path in tmp_path.rglob("*.arrow"):
-        path.unlink()
+    summary = checkpoint.hide_summaries(2)
     done: list[Path] = []
 
     def engine(operation: str, path: Path) -> None:
-        if operation == "read" and path.suffix == ".parquet" and not done:
+        if operation == "read" and path.suffix == BLOCKS and not done:
             done.append(path)
+            summary()
             checkpoint.fold(2)
 
     with storage.watching(engine):
@@ -342,18 +370,18 @@ def test_files_that_go_while_they_are_read_are_looked_for_again(tmp_path: Path, 
 
 def test_an_answer_is_not_put_together_from_two_lives_of_its_files(tmp_path: Path, small: None) -> None:
     """Folders that are gone when they are listed raise no error by themselves."""
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = Checkpoint(tmp_path, retained=True)
     everything: list[Change] = [("a", float(number), 10 * number, 1) for number in range(23)]
     for number, change in enumerate(everything):
         checkpoint.tick([change], 10 * number + 10)
-    for path in tmp_path.rglob("*.arrow"):
-        path.unlink()
+    summary = checkpoint.hide_summaries(2)
     query, looks = ab.open(tmp_path).query("busy"), []
 
     def engine(operation: str, path: Path) -> None:
         if operation == "list" and path.name == block_name(4):
             looks.append(path)
             if len(looks) == 1:
+                summary()
                 checkpoint.fold(2)
 
     with storage.watching(engine):
@@ -367,7 +395,7 @@ def test_files_that_stay_away_are_an_error_in_words(tmp_path: Path) -> None:
     query = ab.open(tmp_path).query("busy")
 
     def lose(operation: str, path: Path) -> None:
-        if operation == "read" and path.suffix == ".parquet":
+        if operation == "read" and path.suffix == BLOCKS:
             raise FileNotFoundError(2, "No such file", str(path))
 
     with (
@@ -426,11 +454,11 @@ def test_a_large_relation_that_changes_little_is_not_written_again_and_again(tmp
     for number in range(1, 400):
         checkpoint.tick([(f"k{number}", 1.0, 10 * number, 1)], 10 * number + 10, save=number % 50 == 0)
     checkpoint.save()
-    files = checkpoint.files.up_to(checkpoint.manifest.tick)
-    assert files.snapshot is not None
-    assert len([path for path in tmp_path.rglob("*.arrow") if path.name.split("-")[1] == "0" * 12]) == 1
-    assert 5 < len(files.merged) <= compacting.MOST_MERGED
-    assert len(files.plain) < compacting.MOST_PLAIN + 2 * compacting.LOOK_TICKS
+    paths = checkpoint.files.paths_up_to(checkpoint.manifest.tick)
+    assert kinds(tmp_path.rglob(f"*{SUMMARY}")).count(Kind.SNAPSHOT) == 1
+    assert 5 < kinds(paths).count(Kind.MERGED) <= compacting.MOST_MERGED
+    plain = [path for path in paths if path.suffix == BLOCKS]
+    assert len(plain) < compacting.MOST_PLAIN + 2 * compacting.LOOK_TICKS
     assert len(ab.open(tmp_path).query("busy").current()) == 20_399
 
 
@@ -441,7 +469,7 @@ def test_an_idle_relation_is_found_in_few_folders(tmp_path: Path, small: None) -
         checkpoint.tick([], 10 * number + 10)
     query = ab.open(tmp_path).query("busy")
     assert bag(query.current()) == {("'a'", "1.0"): 1}
-    assert reads(query)["list"] <= 2 * compacting.MOST_BLOCKS + 6
+    assert reads(query)["list"] <= 4
     assert bag(query.at(at(205))) == {("'a'", "1.0"): 1}
 
 
@@ -449,14 +477,85 @@ def test_a_compaction_runs_as_a_task(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     for number in range(3):
         checkpoint.tick(counting(number), 10 * number + 10)
-    made = Compaction(checkpoint.files.up_to(3), 3, 30, checkpoint.files.folder, checkpoint.schema)
-    assert not made.is_due
+    assert compaction(tmp_path, 3, [checkpoint.relation]) is None
+    made = Compaction(tmp_path, 3, None, tuple(checkpoint.files.plain(1, 3)), (checkpoint.relation,))
     assert made.bytes > 0
-    batch = pa.RecordBatch.from_pydict({"id": [0]})
-    (told,) = replace(made)(iter([batch]))
-    assert Path(told.to_pylist()[0]["path"]).exists()
-    assert checkpoint.files.up_to(3).snapshot is not None
-    assert len(checkpoint.files.up_to(3).paths) == 1
+    (told,) = pickle.loads(pickle.dumps(made))(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+    written = Path(told.to_pylist()[0]["path"])
+    assert checkpoint.files.paths_up_to(3) == [written]
+    assert kinds([written]) == [Kind.SNAPSHOT]
+
+
+def kinds(paths: Iterable[Path]) -> list[int]:
+    """What summaries have of queries."""
+    found = []
+    for path in paths:
+        if path.suffix == SUMMARY:
+            with BlockFile(path, SUMMARY_ENTRY) as file:
+                found += file.index["kind"].tolist()
+    return found
+
+
+def test_changes_alone_are_added_up_and_what_is_not_kept_is_refused(tmp_path: Path, small: None) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.manifest.queries["busy"] = replace(checkpoint.state, materialise="matches")
+    everything: list[Change] = []
+    for number in range(12):
+        everything += counting(number)
+        checkpoint.tick(counting(number), 100 * number + 100)
+    assert kinds(tmp_path.rglob(f"*{SUMMARY}")) == []
+    query = ab.open(tmp_path).query("busy")
+    assert bag(query.current()) == contents(everything)
+    assert query.filled_since is None
+    checkpoint.manifest.queries["busy"] = replace(checkpoint.state, materialise="none", since=7)
+    checkpoint.tick([], 9000)
+    for ask in (query.current, query.rows, lambda: query.at(at(50))):
+        with pytest.raises(
+            QueryError, match=r"nothing is kept of the answer of query 'busy'\n  hint: register it with"
+        ):
+            ask()
+    assert query.filled_since == at(7)
+
+
+def test_a_rule_is_read_by_its_key(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    Checkpoint(tmp_path, "alarms", is_stream=True, manifest=checkpoint.manifest)
+    checkpoint.tick([("a", 1.0, 1, 1), ("b", 2.0, 2, 1), ("a", 1.0, 3, -1), ("a", 5.0, 3, 1)], 10)
+    opened = ab.open(tmp_path)
+    assert opened.rules("busy")["a"].current().to_pydict() == {"n": [5.0]}
+    with pytest.raises(QueryError, match=r"the answers of rules 'alarms' are a stream\n  hint: say of which time"):
+        opened.rules("alarms")["a"].current()
+    assert opened.rules("alarms")["a"].current(window="1 hour").num_rows == 0
+
+
+def test_what_a_dropped_query_has_answered_goes_in_time(tmp_path: Path, small: None) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    gone = Checkpoint(tmp_path, "gone", manifest=checkpoint.manifest)
+    tasks = [AnswerTask(each.state.number, (("k", "k"), ("n", "n")), changes=True) for each in (checkpoint, gone)]
+    for tick in range(1, 21):
+        prefix = prefix_of(tick, "abc")
+        storage.make_folder((tmp_path / ANSWERS / filed(prefix)).parent)
+        writer = AnswerFolder(str(tmp_path), filed(prefix)).begin()
+        for task, rows in zip(tasks, (1 if tick % 2 else 0, 500), strict=True):
+            arrays = [pa.array([f"k{n}" for n in range(rows)]), pa.array([float(tick)] * rows)]
+            arrays += [pa.array([10 * tick] * rows, pa.int64()), pa.array([1] * rows, pa.int64())]
+            writer.write([task], pa.table(arrays, ["k", "n", TIME, WEIGHT]))
+        confirm(tmp_path, writer.close())
+        checkpoint.manifest.tick, checkpoint.state.position = tick, 10 * tick + 10
+        due = compaction(tmp_path, tick, [checkpoint.relation, gone.relation])
+        if due is not None:
+            due.run()
+    checkpoint.log.commit(checkpoint.manifest.branch())
+    query = ab.open(tmp_path).query("busy")
+    before, size = bag(query.current()), sum(path.stat().st_size for path in storage.files(tmp_path / ANSWERS))
+    assert sum(before.values()) == 10
+    del checkpoint.manifest.queries["gone"]
+    checkpoint.vacuum.run({checkpoint.state.number: 0})
+    assert bag(query.current()) == before == bag(fold(query.rows()).select(["k", "n"]))
+    assert bag(query.at(at(95))) == Counter({("'k0'", f"{n}.0"): 1 for n in (1, 3, 5, 7, 9)})
+    left = [path for path in storage.files(tmp_path / ANSWERS) if path.suffix == BLOCKS]
+    assert len(left) == 10, "files with nothing else in them are deleted"
+    assert sum(path.stat().st_size for path in storage.files(tmp_path / ANSWERS)) < size / 4
 
 
 def test_reading_imports_no_spark(tmp_path: Path) -> None:

@@ -12,28 +12,44 @@ import pyarrow as pa
 import pytest
 
 from anabranch import engine, operators, storage
-from anabranch.engine.store import AnswerTask, AsideTask, BufferTask, SumsTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.layout import filed, prefix_of
+from anabranch.engine.store import AsideTask, BufferTask, SumsTask
 from anabranch.errors import QueryError, ResourceError
 from anabranch.operators.base import TIME, WEIGHT
 from anabranch.operators.held_states import OVERHEAD_BYTES, HeldStates
-from anabranch.operators.segments import read_tables, write_tables
+from anabranch.operators.segments import LogFile, Segment, read_segment
 from anabranch.spark.continuous import cell_task
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST
 
 ROWS = pa.table({"k": [1, 2], TIME: [5, 6], WEIGHT: [1, 1], OLDEST: [5, 6], NEWEST: [5, 6]})
 Write = Callable[[Path], object]
+PREFIX = prefix_of(1, "abc")
 
 
 def task(made: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> list[pa.RecordBatch]:
     return list(made(iter(ROWS.to_batches())))
 
 
+def logged(folder: Path, *tables: pa.Table) -> list[Segment]:
+    file = LogFile(folder, "1.log")
+    segments = [file.append("inputs", [table]) for table in tables]
+    file.close()
+    return segments
+
+
+def answered(folder: Path) -> object:
+    writer = AnswerFolder(str(folder), filed(PREFIX)).begin()
+    writer.write([AnswerTask(1, (("k", "k"),), changes=True)], ROWS)
+    return writer.close()
+
+
 WRITES: dict[str, Write] = {
-    "state": lambda folder: write_tables(folder / "state" / "q" / "1.arrow", [ROWS]),
+    "state": lambda folder: logged(folder / "state", ROWS, ROWS),
     "kept": lambda folder: task(BufferTask("s", str(folder), "1", 0, 9, 0)),
     "late": lambda folder: task(AsideTask("s", str(folder), "1", 9, 99)),
     "sums": lambda folder: task(SumsTask("s", str(folder), "1")),
-    "answers": lambda folder: task(AnswerTask("q", str(folder), "1", (("k", "k"),), changes=True)),
+    "answers": answered,
 }
 
 
@@ -56,7 +72,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 def test_what_a_worker_writes_is_synced_once_and_whole(
     kind: str, tmp_path: Path, synced: list[tuple[int, int]]
 ) -> None:
-    for name in ("state/q", "kept/s", "late/s", "unusable/s", "answers/q"):
+    for name in ("state", "kept/s", "late/s", "unusable/s", f"answers/{Path(filed(PREFIX)).parent}"):
         (tmp_path / name).mkdir(parents=True)
     WRITES[kind](tmp_path)
     files = [path.stat() for path in tmp_path.rglob("*") if path.is_file()]
@@ -106,12 +122,11 @@ def test_new_folders_are_synced_up_to_one_that_was_there(tmp_path: Path, synced:
 
 
 def test_state_that_was_read_does_not_change_with_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "1.arrow"
     numbers = pa.table({"n": np.arange(1000)})
-    size = write_tables(path, [numbers])
-    held = read_tables(path)
-    with path.open("r+b") as file:
-        file.write(bytes(size))
+    segments = logged(tmp_path, numbers, numbers)
+    assert [each.offset for each in segments] == [0, segments[0].bytes]
+    held = read_segment(segments[1], tmp_path)
+    (tmp_path / segments[1].path).write_bytes(bytes(2 * segments[0].bytes))
     assert held == [numbers], "the file was mapped: on NFS it would be gone for whoever holds it"
 
 
@@ -188,7 +203,8 @@ ALLOWED = {
     ("store.py", "ParquetWriter"),
     ("store.py", "write_table"),
     ("segments.py", "write_table"),
-    ("answer_files.py", "ParquetFile"),
+    ("answer_blocks.py", "write_table"),
+    ("sinks.py", "write_table"),
 }
 
 

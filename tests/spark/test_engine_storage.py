@@ -52,11 +52,9 @@ class Watched:
     def _commit(self) -> None:
         (text,) = (path for path in self._checkpoint.glob(f".*{storage.UNFINISHED}") if path in self._synced)
         named = {self._checkpoint / "state" / path for path in paths(json.loads(text.read_text())["nodes"])}
-        named |= set((self._checkpoint / "answers").glob("*/*/*.parquet"))
-        by_spark = {part for path in named if path.is_dir() for part in path.glob("*")}
-        self.missing += [path for path in (named | by_spark) - self._known if path.parent not in self._synced]
-        self.missing += [path for path in by_spark - self._known if path not in self._synced]
-        self._known |= named | by_spark
+        named |= set((self._checkpoint / "answers").glob("*/*.blocks"))
+        self.missing += [path for path in named - self._known if path.parent not in self._synced]
+        self._known |= named
         self._synced.clear()
         self.commits += 1
 

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.engine import compaction, result_store
-from anabranch.engine.answer_files import AnswerFiles
+from anabranch.engine import answer_keeping, compaction
+from anabranch.engine.tick_files import TickFiles
 from anabranch.errors import QueryError
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,13 +66,13 @@ def counts(second: int) -> dict[str, int]:
     return dict(Counter(f"s{each % 3}" for each in range(second + 1)))
 
 
-@pytest.mark.parametrize("driver_bytes", [8_000_000, 0], ids=["driver", "workers"])
+@pytest.mark.parametrize("driver_bytes", tiers([8_000_000, 0], fast=1, reason="the same, compacted by workers"))
 def test_answers_are_read_without_spark_while_the_engine_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_bytes: int
 ) -> None:
     monkeypatch.setattr(compaction, "MOST_PLAIN", 3)
     monkeypatch.setattr(compaction, "LOOK_TICKS", 1)
-    monkeypatch.setattr(result_store, "DRIVER_BYTES", driver_bytes)
+    monkeypatch.setattr(answer_keeping, "DRIVER_BYTES", driver_bytes)
     source, state = tmp_path / "in", tmp_path / "state"
     source.mkdir()
     engine = ab.Engine(spark, checkpoint=state)
@@ -104,7 +105,7 @@ def test_answers_are_read_without_spark_while_the_engine_runs(
     listed = {each["query"]: (each["status"], each["answer"]) for each in reader.queries()}
     answers = {"recent": "relation", "counts": "relation", "high": "stream", "gone": "stream"}
     assert listed == {name: ("running", answer) for name, answer in answers.items()}
-    assert AnswerFiles(state, "recent").up_to(engine._manifest.tick).snapshot is not None
+    assert TickFiles(state).summaries(1, engine._manifest.tick)
     engine.drop("counts")
     with pytest.raises(QueryError, match="knows no query 'counts'"):
         reader.query("counts")

@@ -92,6 +92,9 @@ def trees(draw: random.Random, attributes: dict[str, pa.Array]) -> Iterator[Tree
             listed = sorted({v for v in attributes[name].to_pylist() if v is not None})
             return Among(name, tuple(draw.sample(listed, draw.randrange(1, len(listed)))))
         known = [v for v in numeric(attributes[name]).tolist() if v == v and abs(v) < INFINITE]
+        small = [v for v in known if abs(v) < 2**53]  # as whole numbers: days, and microseconds since 1970
+        if small and draw.random() < 0.3:
+            return Among(name, tuple({int(v) for v in draw.choices(small, k=draw.randrange(1, 20))}))
         one, other = draw.sample(known, 2)
         below = [-INFINITE] if pa.types.is_floating(attributes[name].type) else []
         return AtMost(name, draw.choice([one, one / 2 + other / 2, INFINITE, *below]))

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,11 +15,15 @@ from pyspark.sql import functions as F
 import anabranch as ab
 from anabranch.errors import QueryError
 from anabranch.events import RoutesChanged
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.routing.value_classes import ValueClasses, ValueSplit
 
 pytestmark = pytest.mark.spark
 
 ROWS = 24_000
 NORTH = ("north", "south")
+KINDS = (("zone", "string"),)
+BY_ZONE = RoutePlan(ValueClasses((ValueSplit("zone", ("north",)),), np.array([0, 1])), ((0, 1), (1, 0)), "content")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,20 @@ def apply_until_routed(f: ab.Filter, df: DataFrame) -> None:
         if len(f.report().routes) > 1:
             return
     pytest.fail(f"no routes: {f.report()}")
+
+
+@pytest.fixture(scope="module")
+def learned(rows: DataFrame) -> ab.Filter:
+    """A filter with routes, which it was given as the driver gives them to it: no clock has a say."""
+    f = ab.Filter(*predicates(), policy="mesh")
+    f.apply(rows).count()
+    f._ledger.switch_plan((0, 1), KINDS, BY_ZONE, "found")
+    return f
+
+
+def starts_with_routes(f: ab.Filter) -> bool:
+    """Whether a worker had routes before its first row."""
+    return any(isinstance(e, RoutesChanged) and e.at == 0 and len(e.routes) > 1 for e in f.events())
 
 
 @pytest.fixture(scope="module")
@@ -151,34 +170,33 @@ def test_a_field_of_a_struct_tells_rows_apart(rows: DataFrame, expected: list[in
     hidden = [ab.predicate(lambda h: odd("", h), name, name=name) for name in ("p", "q")]
     f = ab.Filter(*hidden, policy="mesh", attributes=["inner.zone"])
     assert ids(f.apply(inside)) == expected
-    assert len(f.report().routes) == 2
+    apply_until_routed(f, inside)
     wide = inside.withColumn("text", F.repeat(F.concat("zone", F.col("id").cast("string")), 20))
     g = ab.Filter(*native(), policy="mesh", attributes=["inner.zone"])
     first, second, third = native()
     assert ids(g.apply(wide)) == ids(wide.where(first & second & third))
-    assert len(g.report().routes) == 2
+    apply_until_routed(g, wide)
 
 
-def test_what_was_learned_serves_the_next_run(rows: DataFrame, expected: list[int], tmp_path: Path) -> None:
-    f = ab.Filter(*predicates(), policy="mesh")
-    f.apply(rows).count()
-    f.save(tmp_path / "plan")
+def test_what_was_learned_serves_the_next_run(
+    rows: DataFrame, expected: list[int], learned: ab.Filter, tmp_path: Path
+) -> None:
+    learned.save(tmp_path / "plan")
     g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "plan")
     assert ids(g.apply(rows)) == expected
-    assert g.report().evaluations < 1.2 * ROWS
-    assert any(isinstance(e, RoutesChanged) and e.at == 0 for e in g.events())
+    assert starts_with_routes(g)
 
 
 @pytest.mark.parametrize("place", ["plan", "plan.json", "."])
-def test_what_was_saved_can_be_a_state(rows: DataFrame, expected: list[int], tmp_path: Path, place: str) -> None:
-    f = ab.Filter(*predicates(), policy="mesh")
-    f.apply(rows).count()
-    f.save(tmp_path / place)
+def test_what_was_saved_can_be_a_state(
+    rows: DataFrame, expected: list[int], learned: ab.Filter, tmp_path: Path, place: str
+) -> None:
+    learned.save(tmp_path / place)
     files = list(tmp_path.iterdir())
     g = ab.Filter(*predicates(), policy="mesh", state=tmp_path / place)
     assert (g.report().rows, g.events()) == (0, ())
     assert ids(g.apply(rows)) == expected
-    assert g.report().evaluations < 1.2 * ROWS
+    assert starts_with_routes(g)
     again = ab.Filter(*predicates(), policy="mesh", state=tmp_path / place)
     assert again.report().rows == ROWS
     assert list(tmp_path.iterdir()) == files
@@ -186,16 +204,19 @@ def test_what_was_saved_can_be_a_state(rows: DataFrame, expected: list[int], tmp
 
 @pytest.mark.parametrize("place", ["state", "state.json"])
 def test_what_a_state_has_learned_can_be_loaded(
-    rows: DataFrame, expected: list[int], tmp_path: Path, place: str
+    rows: DataFrame, expected: list[int], learned: ab.Filter, tmp_path: Path, place: str
 ) -> None:
+    learned.save(tmp_path / place)
     f = ab.Filter(*predicates(), policy="mesh", state=tmp_path / place)
     f.apply(rows).count()
     f.save(tmp_path / place)  # its own state keeps its counts
     assert ab.Filter(*predicates(), state=tmp_path / place).report().rows == f.report().rows == ROWS
+    f._ledger.switch_plan((0, 1), KINDS, BY_ZONE, "found")
+    f.save(tmp_path / place)
     g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / place)
     assert g.report().rows == 0
     assert ids(g.apply(rows)) == expected
-    assert g.report().evaluations < 1.2 * ROWS
+    assert starts_with_routes(g)
 
 
 def test_loading_counts_for_a_filter_that_has_run(rows: DataFrame, tmp_path: Path) -> None:
@@ -214,13 +235,16 @@ def test_loading_counts_for_a_filter_that_has_run(rows: DataFrame, tmp_path: Pat
 def test_routes_found_after_loading_are_not_those_of_the_file(
     rows: DataFrame, expected: list[int], tmp_path: Path
 ) -> None:
-    """Only what was saved is refused on other columns; what the filter finds itself, it finds anew."""
+    """Only what was saved is refused on other columns; what is found later serves the columns it was found for."""
+    df = rows.select("id", "zone", "p", "q")
     other = ab.Filter(*predicates(), policy="agreedy")
-    other.apply(rows).count()
+    other.apply(df).count()
     other.save(tmp_path / "orders")
-    f = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "orders")
-    apply_until_routed(f, rows)
-    assert ids(f.apply(rows.withColumn("zone", F.col("zone").cast("binary")))) == expected
+    f = ab.Filter(*predicates(), policy="content", attributes=["zone"]).load(tmp_path / "orders")
+    f._ledger.switch_plan((0, 1), KINDS, BY_ZONE, "found")
+    assert "route 1" in f.explain(df)
+    assert ids(f.apply(df)) == expected
+    assert ids(f.apply(df.withColumn("zone", F.col("zone") == "north"))) == expected
 
 
 @pytest.mark.parametrize("damage", ["order", "costs", "drops", "parts"])
@@ -270,10 +294,8 @@ def test_a_filter_that_never_ran_has_nothing_to_save(tmp_path: Path) -> None:
         ab.Filter(*predicates()).save(tmp_path / "plan")
 
 
-def test_plans_of_others_are_refused(rows: DataFrame, tmp_path: Path) -> None:
-    f = ab.Filter(*predicates(), policy="mesh")
-    f.apply(rows).count()
-    f.save(tmp_path / "plan")
+def test_plans_of_others_are_refused(learned: ab.Filter, tmp_path: Path) -> None:
+    learned.save(tmp_path / "plan")
     with pytest.raises(QueryError, match="other predicates: p, q"):
         ab.Filter(ab.predicate(odd, "zone", "p", name="x"), *predicates()[1:]).load(tmp_path / "plan")
     old = json.loads((tmp_path / "plan").read_text()) | {"version": 0}
@@ -287,10 +309,8 @@ def test_plans_of_others_are_refused(rows: DataFrame, tmp_path: Path) -> None:
         ab.Filter(*predicates()).load(tmp_path / "text")
 
 
-def test_routes_learned_on_another_schema_are_refused(rows: DataFrame, tmp_path: Path) -> None:
-    f = ab.Filter(*predicates(), policy="mesh")
-    f.apply(rows).count()
-    f.save(tmp_path / "plan")
+def test_routes_learned_on_another_schema_are_refused(rows: DataFrame, learned: ab.Filter, tmp_path: Path) -> None:
+    learned.save(tmp_path / "plan")
     g = ab.Filter(*predicates(), policy="mesh").load(tmp_path / "plan")
     with pytest.raises(QueryError, match="column 'zone' of type string, which is bigint"):
         g.apply(rows.withColumn("zone", F.col("id")))
@@ -327,7 +347,7 @@ def test_kept_values_are_added_by_every_route_and_are_no_attribute(rows: DataFra
     out = f.apply(rows)
     assert ids(out) == expected
     assert out.where("score = 1").count() == len(expected), "every route adds its values"
-    assert len(f.report().routes) > 1
+    apply_until_routed(f, rows)
     assert not any("score" in test for r in f.report().routes for test in r.tests)
 
 

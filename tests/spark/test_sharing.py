@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +16,7 @@ import anabranch as ab
 from anabranch import storage
 from anabranch.engine.compaction import LOOK_TICKS
 from anabranch.engine.network import sharing
+from anabranch.engine.shared_nodes import shared_nodes
 from seeds import daily_seed
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def together(spark: SparkSession, frame: DataFrame) -> dict[str, Counter[tuple[o
 def test_queries_answer_together_what_they_answer_alone(
     spark: SparkSession, frame: DataFrame, together: dict[str, Counter[tuple[object, ...]]]
 ) -> None:
-    for name in random.Random(daily_seed()).sample(sorted(TEXTS), 4):
+    for name in random.Random(daily_seed()).sample(sorted(TEXTS), 2):
         alone = engine(spark, frame)
         alone.query(TEXTS[name], name="q", share=False)
         assert bags(alone.run_batch())["q"] == together[name.replace(" ", "_")], name
@@ -86,12 +87,41 @@ def test_equal_operators_are_one(spark: SparkSession, frame: DataFrame) -> None:
     made.query(COUNT, name="alone", share=False)
     answers = bags(made.run_batch())
     shared = {frozenset(names) for names in sharing(made._manifest).values()}
-    # What two queries count they count once; Having needs elements, which the first two do not ask for.
-    assert shared == {frozenset({"count", "again"}), frozenset({"low", "low_too"}), frozenset({"often", "more_often"})}
+    # What they count they count once; Having is the last step, and each query's own.
+    assert shared == {frozenset({"count", "again", "often", "more_often"}), frozenset({"low", "low_too"})}
     assert answers["count"] == answers["again"] == answers["alone"]
     [told] = made.execute("Show Sharing")
-    assert "count, again" in told
+    assert "count, again, often, more_often" in told
     assert "alone" not in told
+    [nodes] = [each for each in shared_nodes(made._manifest, {}, made._runner.reports) if "count" in each.queries]
+    assert nodes.rows > 0
+    assert (nodes.saved_rows, nodes.saved_bytes) == (3 * nodes.rows, 3 * nodes.bytes)
+    [explained] = made.execute("Explain often")
+    assert f"is shared with count, again, more_often: {nodes.saved_rows:,} rows" in explained
+    assert "runs groups 1 (layer 1) over stream readings, what leaves readings after 30 seconds" in explained
+
+
+def test_the_last_step_is_each_query_s_own(spark: SparkSession, frame: DataFrame) -> None:
+    join = "From readings [Range 9 Seconds] a, readings [Range 5 Seconds] b Where a.sensor = b.sensor"
+    texts = {
+        "pairs": f"Select a.sensor, a.value, b.seq {join}",
+        "turned": f"Select b.seq As s, a.value, a.sensor {join}",
+        "new": f"Select Istream(a.sensor, a.value, b.seq) {join}",
+        "some": f"Select a.sensor, a.value + b.seq As x {join} And a.value < b.seq",
+        "many": "Select sensor, value From readings [Rows 50]",
+        "few": "Select value, sensor From readings [Rows 20]",
+        "sums": "Select sensor, Sum(value) As total From readings [Rows 7] Group By sensor",
+    }
+    made = engine(spark, frame)
+    for name, text in texts.items():
+        made.query(text, name=name)
+    together = bags(made.run_batch())
+    shared = {frozenset(names) for names in sharing(made._manifest).values()}
+    assert shared == {frozenset({"pairs", "turned", "new", "some"}), frozenset({"many", "few", "sums"})}
+    for name, text in texts.items():
+        alone = engine(spark, frame)
+        alone.query(text, name="q", share=False)
+        assert bags(alone.run_batch())["q"] == together[name], name
 
 
 def test_joins_that_hand_on_different_columns_are_not_one(spark: SparkSession, frame: DataFrame) -> None:
@@ -112,6 +142,30 @@ def test_joins_that_hand_on_different_columns_are_not_one(spark: SparkSession, f
         assert together[name] == together[name.replace("1", "2")] == bags(alone.run_batch())["q"]
     used = {frozenset(names) for names in sharing(made._manifest).values()}
     assert used == {frozenset({"two_1", "two_2"}), frozenset({"five_1", "five_2"})}
+
+
+def test_queries_that_differ_in_constants_are_analysed_once(
+    spark: SparkSession, frame: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, asked, usual = engine(spark, frame), list[str](), type(spark).sql
+
+    def sql(session: SparkSession, text: str, *more: Any) -> DataFrame:
+        asked.append(text)
+        return usual(session, text, *more)
+
+    monkeypatch.setattr(type(spark), "sql", sql)
+    text = f"Select sensor, Count(*) As n From {SOME} Where value > {{}} And sensor <> 's1' Group By sensor"
+    counts = []
+    for number in (3, 71, 8):
+        made.query(text.format(number), name=f"q{number}")
+        counts.append(len(asked))
+    assert counts[0] > 0
+    assert counts == counts[:1] * 3
+    with pytest.raises(ab.QueryError, match="have no common type"):
+        made.query(text.format("sensor"), name="wrong")
+    monkeypatch.undo()
+    answers = bags(made.run_batch())
+    assert answers["q3"] != answers["q71"] != answers["q8"]
 
 
 def test_a_query_that_fails_fails_alone_among_those_that_it_shares_with(spark: SparkSession, frame: DataFrame) -> None:
@@ -149,6 +203,27 @@ def test_the_number_of_tasks_does_not_grow_with_that_of_queries(spark: SparkSess
         return sum(stage.numTasks for stage in stages)
 
     assert tasks(12) == tasks(3)
+
+
+def test_the_file_work_of_a_tick_does_not_grow_with_its_queries(spark: SparkSession, frame: DataFrame) -> None:
+    def operations(count: int) -> tuple[Counter[str], int]:
+        made = engine(spark, frame)
+        for number in range(count):
+            where = f"Where value > {number} Group By sensor"
+            made.query(f"Select sensor, Count(*) As n From readings [Range 30 Seconds] {where}", name=f"q{number}")
+            made.query(f"{COUNT} Having Count(*) < {10 + number}", name=f"h{number}")
+            made.query(f"Select sensor From readings Where value > {number}", name=f"p{number}")
+        seen, described = Counter[str](), made._folder / "queries"
+        with storage.watching(lambda operation, path: seen.update([] if described in path.parents else [operation])):
+            answers = made.run_batch()
+        assert all(df.count() > 0 for df in answers.values())
+        kinds = {path.parts[0] for path in (each.relative_to(made._folder) for each in storage.files(made._folder))}
+        assert {"answers", "state"} <= kinds
+        cells, files = made._manifest.cells, storage.files(made._folder / "answers")
+        assert len(files) <= 3 * cells, "one for each task: of operators, of what follows them, and of filters"
+        return seen, len(storage.files(made._folder / "state"))
+
+    assert operations(5) == operations(2)
 
 
 def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark: SparkSession, tmp_path: Path) -> None:

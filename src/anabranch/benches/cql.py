@@ -108,10 +108,10 @@ def timed_contest(contenders: Mapping[str, TimedContender], folder: Path, rounds
         for name in names[turn:] + names[:turn]:
             out = folder / f"{name.replace(' ', '-')}-{number}"
             seconds, rows = contenders[name](out)
-            told: Answer = answer(rows)
-            found = found or told
-            if told != found:
-                raise InternalError(f"{name} answered {told[0]} rows, or others, instead of {found[0]}")
+            rows_given: Answer = answer(rows)
+            found = found or rows_given
+            if rows_given != found:
+                raise InternalError(f"{name} answered {rows_given[0]} rows, or others, instead of {found[0]}")
             if number:
                 result.seconds[name].append(seconds)
             shutil.rmtree(out, ignore_errors=True)
@@ -187,26 +187,26 @@ def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     files = 6 if quick else 24
     given = feed(folder, "long", files, SMALL_BATCH, files * 300)
     small = _sliding(spark, folder, given, 1 if quick else 5, light=not quick)
-    told = "sliding count and sum: rows/s of ours / Spark's windows"
+    label = "sliding count and sum: rows/s of ours / Spark's windows"
     found = [
-        at_least(told, small.ratio("spark", "ours"), 2, _rate(files * SMALL_BATCH, small, "spark")),
+        at_least(label, small.ratio("spark", "ours"), 2, _rate(files * SMALL_BATCH, small, "spark")),
         informed("sliding count and sum: A/A control", small.ratio("ours again", "ours"), small.describe("ours again")),
     ]
     if not quick:
         light = "spark with light logs"
-        found.append(informed(f"{told}, with logs as light", small.ratio(light, "ours"), small.describe(light)))
+        found.append(informed(f"{label}, with logs as light", small.ratio(light, "ours"), small.describe(light)))
         large = _sliding(spark, folder, feed(folder, "longer", files, LARGE_BATCH, files * 300), 2)
         detail = _rate(files * LARGE_BATCH, large, "spark")
-        found.append(informed(f"{told}, {LARGE_BATCH:,} rows per batch", large.ratio("spark", "ours"), detail))
+        found.append(informed(f"{label}, {LARGE_BATCH:,} rows per batch", large.ratio("spark", "ours"), detail))
     return found
 
 
 def _sliding(spark: SparkSession, folder: Path, given: Feed, rounds: int, *, light: bool = False) -> Race:
-    # Spark tells a window one batch after its end, so the end is left out on both sides.
+    # Spark emits a window one batch after its end, so the end is left out on both sides.
     until = START + (given.files - 2) * 300 * SECOND
     first = START + 600 * SECOND
 
-    def told(df: DataFrame) -> DataFrame:
+    def compared(df: DataFrame) -> DataFrame:
         return df.where(F.unix_micros("at").between(first, until)).select(
             "k", "n", "total", F.unix_micros("at").alias("at")
         )
@@ -220,12 +220,12 @@ def _sliding(spark: SparkSession, folder: Path, given: Feed, rounds: int, *, lig
 
     text = "Select Rstream(k, Count(*) As n, Sum(a) As total) From s [Range 10 Minutes Slide 1 Minute] Group By k"
     contenders = {
-        "spark": plain(spark, made, told),
-        "ours": ours(spark, text, lambda df: told(df.withColumnRenamed("_ts", "at"))),
-        "ours again": ours(spark, text, lambda df: told(df.withColumnRenamed("_ts", "at"))),
+        "spark": plain(spark, made, compared),
+        "ours": ours(spark, text, lambda df: compared(df.withColumnRenamed("_ts", "at"))),
+        "ours again": ours(spark, text, lambda df: compared(df.withColumnRenamed("_ts", "at"))),
     }
     if light:
-        contenders["spark with light logs"] = plain(spark, made, told, light=True)
+        contenders["spark with light logs"] = plain(spark, made, compared, light=True)
     return contest(contenders, given, folder, rounds)
 
 

@@ -40,11 +40,11 @@ def zone() -> Column:
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four regular expressions over log lines of some hundred characters."""
-    path = write_lines(spark, folder / "native", 200_000 if quick else 500_000, copies=4)
+    path = write_lines(spark, folder / "native", 100_000 if quick else 500_000, copies=4)
     sample = write_lines(spark, folder / "native-sample", 20_000)
     best, worst = best_and_worst(spark, sample, range(len(PATTERNS)))
     matches = fixed(spark, sample, best).count()
-    spark.read.parquet(str(path)).where(F.length("line") > 0).count()  # nobody pays for the cold files
+    spark.read.parquet(str(path)).where(F.length("line") > 0).count()  # no contender pays for the cold files
     found = race(
         {
             "ours": lambda at: ab.where(spark.read.parquet(str(at)), *map(term, worst)),

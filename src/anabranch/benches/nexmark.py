@@ -186,13 +186,13 @@ From (Select Istream(C.seller, C.id, M.price)
       Where C.id = M.id) [Partition By seller Rows 10] As W
 Group By W.seller""",
     # Highest bid: every 10 seconds the best of the last 10, as in the original, but the window includes both of its
-    # ends, and a bid exactly between two periods that wins both is told once. Equal bids all win.
+    # ends, and a bid exactly between two periods that wins both is emitted once. Equal bids all win.
     "q7": """
 Select Istream(B.auction, B.bidder, B.price, B.seq)
 From bid [Range 10 Seconds Slide 10 Seconds] As B,
     (Select Max(price) As top From bid [Range 10 Seconds Slide 10 Seconds]) As M
 Where B.price = M.top""",
-    # New users who sell. The original looks at fixed periods; here it is any 10 seconds, and every auction is told.
+    # New users who sell. The original looks at fixed periods; here it is any 10 seconds, and every auction is emitted.
     "q8": """
 Select Istream(P.id, P.name, A.id As auction)
 From person [Range 10 Seconds] As P, auction [Range 10 Seconds] As A

@@ -6,7 +6,6 @@ answer has to be that of a driver that nobody has killed.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import anabranch as ab
-from anabranch.engine.layout import ANSWERS, tick_of
+from anabranch.engine.manifest_log import load
 from anabranch.errors import InternalError
 
 SCHEMA = "seq long, ts timestamp, k long, a long, note string"
@@ -97,9 +95,7 @@ def _answered(state: Path) -> int:
 
 def _answer(state: Path) -> pa.Table:
     """What has been answered, in some order that depends on the rows alone."""
-    last = _manifest(state)["tick"]
-    files = [path for path in (state / ANSWERS / "q").glob("*/*.parquet") if tick_of(path) <= last]
-    rows = pa.concat_tables(pq.read_table(path) for path in files)
+    rows = ab.open(state).query("q").rows()
     return rows.sort_by([(name, "ascending") for name in rows.column_names])
 
 
@@ -113,10 +109,9 @@ def _await(done: Callable[[], bool], driver: subprocess.Popen[str]) -> None:
 
 
 def _manifest(state: Path) -> dict[str, Any]:
-    for _ in range(3):  # one may be deleted between the look and the reading
-        found = sorted(state.glob("manifest-*.json"))
+    for _ in range(3):  # a file may be deleted between the look and the reading
         try:
-            return json.loads(found[-1].read_text()) if found else {"tick": 0}
+            return load(state) or {"tick": 0}
         except FileNotFoundError:
             continue
     return {"tick": 0}

@@ -11,8 +11,10 @@ from pkgutil import iter_modules
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 import anabranch
+from anabranch.cli.client import ADDRESS, Client
 from anabranch.cli.files import make_folder, make_room
 from anabranch.errors import MissingExtra, QueryError, suggest
 
@@ -27,6 +29,11 @@ app = typer.Typer(
 
 Quick = Annotated[bool, typer.Option("--quick", help="Less data: minutes become seconds, figures become rougher.")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here, too.")]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Url = Annotated[str, typer.Option(help="Of the console.")]
+Token = Annotated[str | None, typer.Option(help="By default that of ANABRANCH_TOKEN, or of your own console.")]
 
 
 def _tell_version(wanted: bool) -> None:
@@ -70,8 +77,6 @@ def run(
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; on Ctrl-C if not given.")] = None,
 ) -> None:
     """Run continuous queries; a live table shows how far they are."""
-    from rich.console import Console
-
     from anabranch.cli.run import run as run_script
 
     raise typer.Exit(run_script(file, checkpoint, Console(), batch=batch, until_idle=until_idle, seconds=seconds))
@@ -93,11 +98,99 @@ def advise(
     ] = None,
 ) -> None:
     """Say what a change of queries or streams would save: what could be shared, summed up or left out."""
-    from rich.console import Console
-
     from anabranch.cli.advise import advise as advise_script
 
     raise typer.Exit(advise_script(file, Console(), json_path=json))
+
+
+@app.command()
+def serve(
+    file: Annotated[Path | None, typer.Argument(help="Streams, relations and queries in CQL.")] = None,
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="State and answers; the same folder goes on where it stood.")
+    ] = Path("anabranch-state"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    allow_remote: Annotated[bool, typer.Option("--allow-remote", help="Let others in; needs TLS.")] = False,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
+    allow: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Clients may use files below it; may be repeated.")
+    ] = None,
+    functions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Python file whose functions queries may call.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; on Ctrl-C if not given.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Run continuous queries with the console; exit code 3 if a query has failed."""
+    from anabranch.cli.serve import serve as serve_script
+
+    given = {"port": port, "host": host, "allow_remote": allow_remote, "tls_cert": tls_cert, "tls_key": tls_key}
+    code = serve_script(
+        file,
+        checkpoint,
+        Console(),
+        functions=functions,
+        allow=allow or (),
+        seconds=seconds,
+        as_json=json,
+        **given,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def top(
+    url: Url = ADDRESS,
+    token: Token = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Show the queries of a running console: rates, lag, state, orders; once, where there is no terminal."""
+    from anabranch.cli.top import top as show
+
+    raise typer.Exit(show(Client(url, token), Console(), as_json=json, seconds=seconds))
+
+
+@app.command()
+def events(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as events come.")] = False,
+    kind: Annotated[str, typer.Option(help="Only these, as Reordered or QueryFailed.")] = "",
+    filter: Annotated[str, typer.Option(help="Only of this filter, as busy/1.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many to begin with.")] = 50,
+    url: Url = ADDRESS,
+    token: Token = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Follow for so long.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Print decisions and failures of a running console, a line each."""
+    from anabranch.cli.events import events as show
+
+    code = show(
+        Client(url, token),
+        Console(),
+        follow=follow,
+        kind=kind,
+        filter=filter,
+        limit=limit,
+        as_json=json,
+        seconds=seconds,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def sql(
+    command: Annotated[str | None, typer.Option("--command", "-c", help="Carry this out and leave.")] = None,
+    url: Url = ADDRESS,
+    token: Token = None,
+    json: AsJson = False,
+) -> None:
+    """Type statements for a running console, or pipe them in."""
+    from anabranch.cli.sql import sql as shell
+
+    raise typer.Exit(shell(Client(url, token), Console(), command=command, as_json=json))
 
 
 @app.command()
@@ -115,9 +208,15 @@ def bench(
     name: Annotated[str | None, typer.Argument(help="Which one; all of them if not given.")] = None,
     quick: Quick = False,
     json: Json = None,
+    old: Annotated[
+        Path | None, typer.Option("--old", metavar="DIR", help="A worktree of an earlier version, for `queries`.")
+    ] = None,
 ) -> None:
     """Measure against plain Spark and other engines; exit code 3 if a target is missed."""
-    _run_all("benches", name, lambda each, run: run(quick=quick, json_path=json), json)
+    if old is not None and name != "queries":
+        raise QueryError("only the bench 'queries' compares with an earlier version", hint="leave --old out")
+    more = {} if old is None else {"old": old}
+    _run_all("benches", name, lambda each, run: run(quick=quick, json_path=json, **more), json)
 
 
 @app.command()

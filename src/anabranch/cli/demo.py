@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WARM_UP_SEED = 2023
 WARM_UP_ROWS = 80_000
-"""So many that Java has compiled most of what both sides need: whoever runs first would pay for it."""
+"""So many that Java has compiled most of what both sides need: the first side to run would pay for it."""
 
 
 @dataclass(frozen=True)

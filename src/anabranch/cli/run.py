@@ -54,7 +54,7 @@ def run(
         for name, answer in answers.items():
             console.print(f"[bold]{name}[/]")
             answer.orderBy("_ts").show(SHOWN_ROWS, truncate=False)
-        return _report_failures(engine, console)
+        return report_failures(engine, console)
     for query in engine.queries.values():
         query.start()
     done = _all_answered(engine) if until_idle else threading.Event()
@@ -68,10 +68,11 @@ def run(
         console.print("stopping; the same command goes on from here")
     finally:
         engine.stop()
-    return _report_failures(engine, console)
+    return report_failures(engine, console)
 
 
-def _report_failures(engine: Engine, console: Console) -> int:
+def report_failures(engine: Engine, console: Console) -> int:
+    """Say which queries have failed and why; 3 if one has."""
     failed = [query for query in engine.queries.values() if query.error is not None]
     for query in failed:
         console.print(f"[red]{query.name} failed:[/] {escape(str(query.error))}", highlight=False)

@@ -42,7 +42,8 @@ from anabranch.cql.plan_columns import pruned
 from anabranch.cql.plan_properties import grows
 from anabranch.cql.scopes import Context, Names, Relation, Scope
 from anabranch.cql.selects import bind_select
-from anabranch.logical_plan import OP, TS, Plan, Query, SetKind, SetOperation, ToStream, scans
+from anabranch.logical_plan import Plan, Query, SetKind, SetOperation, ToStream, scans
+from anabranch.model.names import OP, TS
 
 KINDS: dict[type[exp.Expr], SetKind] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 

@@ -251,7 +251,11 @@ class StatementParser(WindowParser):
         if not self._match_texts(LISTS):
             self.fail_here("cannot show", "Show Queries, Streams, Relations, Views, Sharing or Advice")
         kind: Any = self._prev.text.lower()
-        return Show(kind)
+        if not self._match(TokenType.LIKE):
+            return Show(kind)
+        if kind == "advice" or not self._match(TokenType.STRING):
+            self.fail_here("a pattern of names is expected", "Show Queries Like 'alert%'")
+        return Show(kind, self._prev.text)
 
     def _parse_cql_explain(self) -> Explain:
         if self._curr and not self._next:

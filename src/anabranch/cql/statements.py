@@ -130,9 +130,13 @@ class Resume:
 
 @dataclass(frozen=True)
 class Show:
-    """`Show Queries | Streams | Relations | Views | Sharing | Advice`; `kind` is the lower-case word."""
+    """`Show Queries | Streams | Relations | Views | Sharing | Advice`; `kind` is the lower-case word.
+
+    `Like 'alert%'` shows those alone whose names are like that.
+    """
 
     kind: Literal["queries", "streams", "relations", "views", "sharing", "advice"]
+    like: str | None = None
 
 
 @dataclass(frozen=True)

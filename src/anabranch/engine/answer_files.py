@@ -1,167 +1,169 @@
-"""Which files hold the answer of a query up to a tick: as few as possible, however long the query has run.
+"""What a query has answered, read from as few files as possible, however long it has run.
 
-A tick writes a file per cell. Beside the files of a relation's ticks, in the same folders, lie some that stand for
-many: the changes of several ticks *merged* into one file, and *snapshots*, the rows that are there after a tick.
-Whoever wants the relation after a tick reads the last snapshot and the changes since. What was answered before the
-relation was `FOLDED`, because it is not retained, is gone.
-
->>> SummaryFile.of(Path("000000000315-000000000290-72-50000.arrow"))
-SummaryFile(path=PosixPath('000000000315-000000000290-72-50000.arrow'), first=290, last=315, rows=72, position=50000)
+A tick writes files for all queries. Summaries stand for the files of many ticks: of each relation they have the changes
+since the summary before, *merged*, or a *snapshot*, the rows that are there after a tick, or, where nothing has
+changed, only the tick of the last summary that has something. Whoever wants the relation after a tick goes from the
+last summary back to the one with a snapshot, and reads the files of the ticks since. What was answered up to the
+`floor` of a query is gone; of a relation a snapshot after that tick counts instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from errno import ENOENT
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from anabranch import storage
-from anabranch.engine.layout import ANSWERS, FOLDED, block_name, block_of, tick_of
-from anabranch.logical_plan import OP, TS
+from anabranch.engine.answer_blocks import ENTRY, BlockFile, conformed
+from anabranch.engine.layout import SUMMARY, tick_of
+from anabranch.engine.tick_files import TickFiles
+from anabranch.model.names import OP, TS
 from anabranch.operators.elements import identities, net_weights, take
-from anabranch.operators.segments import read_tables
-
-SUMMARY = ".arrow"
 
 
-@dataclass(frozen=True)
-class SummaryFile:
-    """The changes of ticks `first` to `last` in one file; if `first` is 0, a snapshot: the rows after `last`.
+class Kind(IntEnum):
+    """What a summary has of a relation."""
 
-    The changes are before the `position`, where the query was then, and all later ones are not.
-    """
-
-    path: Path
-    first: int
-    last: int
-    rows: int
-    position: int
-
-    @classmethod
-    def of(cls, path: Path) -> SummaryFile:
-        """What its name says."""
-        last, first, rows, position = path.stem.split("-", 3)
-        return cls(path, int(first), int(last), int(rows), int(position))
-
-    @property
-    def name(self) -> str:
-        """What says all that."""
-        return f"{self.last:012d}-{self.first:012d}-{self.rows}-{self.position}{SUMMARY}"
-
-    @property
-    def is_snapshot(self) -> bool:
-        """Whether it stands for all changes up to its last tick."""
-        return self.first == 0
+    NOTHING = 0
+    MERGED = 1
+    SNAPSHOT = 2
 
 
-@dataclass(frozen=True)
-class FileSet:
-    """Files that hold all changes of some ticks.
+_ABOUT = ("kind", "since", "position", "previous", "snapshot", "held", "changes", "links")
+SUMMARY_ENTRY = np.dtype([*ENTRY.descr, *((name, "<i8") for name in _ABOUT)])
+"""Of a relation in a summary.
 
-    Parameters
-    ----------
-    snapshot
-        The rows before these changes.
-    merged
-        Changes of several ticks each.
-    plain
-        Files as ticks have written them.
-    since
-        The changes of ticks after this one are in `merged` and `plain`.
-    folded
-        What counts instead of all changes that are not retained.
-    """
-
-    snapshot: SummaryFile | None = None
-    merged: Sequence[SummaryFile] = ()
-    plain: Sequence[Path] = ()
-    since: int = 0
-    folded: Path | None = None
-
-    @property
-    def paths(self) -> list[Path]:
-        """All files."""
-        base = [self.snapshot.path] if self.snapshot else [self.folded] if self.folded else []
-        return [*base, *(each.path for each in self.merged), *self.plain]
-
-    def read(self, schema: pa.Schema) -> pa.Table:
-        """The changes, those that a snapshot stands for as if they had come at once."""
-        parts = [part for path in self.paths for part in storage.parts(path)]
-        return pa.concat_tables([schema.empty_table(), *(_conformed(_read(part), schema) for part in parts)])
-
-
-@dataclass
-class _Block:
-    """What lies in a folder of ticks."""
-
-    summaries: list[SummaryFile] = field(default_factory=list)
-    plain: list[Path] = field(default_factory=list)
+`kind`; the summary stands for the ticks after `since`; where the query was then; the last summary before it that has
+rows of the query; the tick of the last snapshot and its rows (0 and -1 if there is none); changes since, and the merged
+pieces that they are in.
+"""
 
 
 class AnswerFiles:
-    """The files of one query's answer.
+    """The answer of one query.
 
     Parameters
     ----------
     checkpoint
         The folder of the checkpoint.
-    name
-        Of the query.
-    begin
-        The tick after which it was registered.
+    query
+        Its number.
+    registered, floor
+        The ticks after which it was registered, and up to which it is not retained.
+    schema
+        Of the answer.
+    summed
+        Whether summaries have it.
     """
 
-    def __init__(self, checkpoint: Path, name: str, begin: int = 0) -> None:
-        self.name = name
-        self.folder = checkpoint / ANSWERS / name
-        self.begin = begin
+    def __init__(
+        self, checkpoint: Path, query: int, registered: int, floor: int, schema: pa.Schema, *, summed: bool
+    ) -> None:
+        self.query = query
+        self.floor = floor
+        self._files = TickFiles(checkpoint)
+        self._begin = max(registered, floor)
+        self._schema = schema
+        self._summed = summed
 
-    def folded(self) -> Path | None:
-        """What counts instead of all answers up to its tick."""
-        return max(storage.listed(self.folder / FOLDED, "*.parquet"), default=None)
+    def up_to(self, tick: int) -> pa.Table:
+        """The changes up to a tick, those that a snapshot stands for as if they had come at once."""
+        summary = self._last_summary(tick)
+        since = self._begin if summary is None else tick_of(summary)
+        return self._table([*self.chain(summary), *self._plain(since + 1, tick)])
 
-    def up_to(self, tick: int) -> FileSet:
-        """The last snapshot up to a tick, and the changes since."""
-        folded = self.folded()
-        floor = self.begin if folded is None else tick_of(folded)
-        blocks: dict[int, _Block] = {}
-        for block in range(block_of(tick), block_of(floor) - 1, -1):
-            found = blocks[block] = self._block(block)
-            snapshots = [each for each in found.summaries if each.is_snapshot and floor < each.last <= tick]
-            if snapshots:
-                last = max(snapshots, key=lambda each: each.last)
-                return _covering(list(blocks.values()), last.last + 1, tick, last)
-        return _covering(list(blocks.values()), floor + 1, tick, None, folded)
+    def paths_up_to(self, tick: int) -> list[Path]:
+        """The files of which `up_to` reads something."""
+        summary = self._last_summary(tick)
+        since = self._begin if summary is None else tick_of(summary)
+        return [*(path for path, _, _ in self._walk(summary)), *self.plain(since + 1, tick)]
+
+    def chain(self, summary: Path | None) -> list[pa.Table]:
+        """What a summary and those before it have, back to a snapshot."""
+        return [file.read(entry) for _, file, entry in self._walk(summary)][::-1]
+
+    def _last_summary(self, tick: int) -> Path | None:
+        found = self._files.last_summary(self._begin, tick) if self._summed else None
+        if found is None and self._summed and self.floor:
+            raise FileNotFoundError(
+                ENOENT, "what counts instead of older answers", str(self._files.summary(self.floor))
+            )
+        return found
+
+    def _walk(self, summary: Path | None) -> Iterator[tuple[Path, BlockFile, Any]]:
+        """Summaries that have rows of the query, from one back to a snapshot, each with its entry."""
+        while summary is not None:
+            with BlockFile(summary, SUMMARY_ENTRY) as file:
+                entry = next(iter(file.of(self.query)), None)
+                if entry is None:
+                    return
+                if entry["kind"] != Kind.NOTHING:
+                    yield summary, file, entry
+                ends = entry["kind"] == Kind.SNAPSHOT or not entry["previous"]
+                summary = None if ends else self._files.summary(int(entry["previous"]))
 
     def around(self, first: int, last: int, time: int) -> tuple[int, int]:
-        """Given ticks whose changes come before a time and after it, some closer to it: `first` has a snapshot then."""
-        found = [each for block in range(block_of(first), block_of(last) + 1) for each in self._block(block).summaries]
-        found = [each for each in found if first < each.last <= last]
-        before = (each.last for each in found if each.is_snapshot and each.position <= time)
-        after = (each.last for each in found if each.position > time)
-        return max(before, default=first), min(after, default=last)
+        """Given ticks whose changes come before a time and after it, some closer to it, each with a summary."""
+        if self._summed:
+            for path in self._files.summaries(first + 1, last):
+                entry = self._entry(path)
+                if entry is not None and entry["position"] <= time:
+                    first = tick_of(path)
+                elif entry is not None:
+                    return first, tick_of(path)
+        return first, last
 
-    def between(self, first: int, last: int) -> FileSet:
-        """The changes of ticks from one to another, both included."""
-        return _covering([self._block(block) for block in range(block_of(first), block_of(last) + 1)], first, last)
+    def between(self, first: int, last: int) -> pa.Table:
+        """The changes of ticks from one to another, both included; from summaries where these have them."""
+        first, tables = max(first, self._begin + 1), list[pa.Table]()
+        for path in self._files.summaries(first, last) if self._summed else []:
+            with BlockFile(path, SUMMARY_ENTRY) as file:
+                entry = next(iter(file.of(self.query)), None)
+                if entry is None or entry["since"] + 1 < first or entry["kind"] == Kind.SNAPSHOT:
+                    continue
+                tables += self._plain(first, int(entry["since"]))
+                tables += [file.read(entry)] if entry["kind"] == Kind.MERGED else []
+            first = tick_of(path) + 1
+        return self._table([*tables, *self._plain(first, last)])
 
-    def blocks(self) -> list[int]:
-        """The folders that are there, by number."""
-        return [int(path.name) for path in storage.listed(self.folder, "[0-9]*")]
+    def at_floor(self) -> list[Path]:
+        """The file that counts instead of all changes that are not retained."""
+        return [self._files.summary(self.floor)] if self._summed and self.floor else []
 
-    def _block(self, block: int) -> _Block:
-        made = _Block()
-        for path in storage.listed(self.folder / block_name(block), "*"):
-            if path.suffix == SUMMARY:
-                made.summaries.append(SummaryFile.of(path))
-            elif path.suffix == ".parquet":
-                made.plain.append(path)
-        return made
+    def plain(self, first: int, last: int) -> list[Path]:
+        """Files of ticks that may have something of it."""
+        return self._files.plain(max(first, self._begin + 1), last)
+
+    def read(self, paths: Iterable[Path]) -> pa.Table:
+        """The rows in some files."""
+        return self._table(rows_of(self.query, paths))
+
+    def _plain(self, first: int, last: int) -> Iterator[pa.Table]:
+        return rows_of(self.query, self.plain(first, last))
+
+    def _entry(self, path: Path) -> Any | None:
+        with BlockFile(path, SUMMARY_ENTRY) as file:
+            return next(iter(file.of(self.query)), None)
+
+    def _table(self, tables: Iterable[pa.Table]) -> pa.Table:
+        return pa.concat_tables([self._schema.empty_table(), *(conformed(each, self._schema) for each in tables)])
+
+
+def rows_of(query: int, paths: Iterable[Path]) -> Iterator[pa.Table]:
+    """The rows of a query in files of ticks and summaries, under the names that were written."""
+    for path in paths:
+        with BlockFile(path, entry_of(path)) as file:
+            yield from [file.read(entry) for entry in file.of(query) if entry["bytes"]]
+
+
+def entry_of(path: Path) -> np.dtype[Any]:
+    """The fields of an entry in a file."""
+    return SUMMARY_ENTRY if path.suffix == SUMMARY else ENTRY
 
 
 def fold(changes: pa.Table) -> pa.Table:
@@ -182,34 +184,3 @@ def fold(changes: pa.Table) -> pa.Table:
     columns[OP] = pa.repeat(pa.scalar("+", changes.schema.field(OP).type), len(rows))
     columns[TS] = pa.chunked_array([pa.array(last[groups[rows]]).cast(changes.schema.field(TS).type)])
     return pa.table(columns, schema=changes.schema)
-
-
-def _covering(
-    blocks: Sequence[_Block], first: int, last: int, snapshot: SummaryFile | None = None, folded: Path | None = None
-) -> FileSet:
-    """The changes of ticks `first` to `last`; merged where merged files lie within."""
-    merged: list[SummaryFile] = []
-    summaries = [each for block in blocks for each in block.summaries if not each.is_snapshot]
-    for each in sorted(summaries, key=lambda each: each.first):
-        if each.first >= (merged[-1].last + 1 if merged else first) and each.last <= last:
-            merged.append(each)
-    covered = {tick for each in merged for tick in range(each.first, each.last + 1)}
-    plain = [path for block in blocks for path in block.plain if first <= tick_of(path) <= last]
-    return FileSet(snapshot, merged, sorted(path for path in plain if tick_of(path) not in covered), first - 1, folded)
-
-
-def _read(path: Path) -> pa.Table:
-    if path.suffix == SUMMARY:
-        return read_tables(path)[0]
-    with storage.opened(path) as file:
-        return pq.ParquetFile(file).read()
-
-
-def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of a schema; what Spark and Arrow write differently is cast."""
-    columns = [table[each.name] for each in schema]
-    cast = [
-        column if column.type == each.type else column.cast(each.type)
-        for column, each in zip(columns, schema, strict=True)
-    ]
-    return pa.table(cast, schema=schema)

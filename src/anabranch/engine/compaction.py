@@ -1,106 +1,158 @@
-"""Compaction: files of answers of relations that stand for many, so that reading one costs the same at any age.
+"""Compaction: summaries of the answers of relations, so that reading one costs the same at any age.
 
-Once the ticks since the last compaction have left `MOST_PLAIN` files, their changes are merged into one. Once the
-changes since the last snapshot are as many as its rows, a new snapshot is written instead: all snapshots together have
-no more rows than the changelog. The files of ticks stay as they are.
+Once the ticks since the last summary have left `MOST_PLAIN` files, and where a block of ticks ends, another summary is
+written, one file for all queries. Of a relation that has changed it has the changes since the last one, merged; or,
+once those since its last snapshot are as many as that has rows, a new snapshot: all snapshots together have no more
+rows than the changelog. Of one that has not changed it says where its rows are. The files of ticks stay as they are.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from anabranch import storage
-from anabranch.engine.answer_files import SUMMARY, AnswerFiles, FileSet, SummaryFile, fold
-from anabranch.engine.layout import UNCONFIRMED, block_name, block_of, tick_of
-from anabranch.operators.segments import write_tables
+from anabranch.engine.answer_blocks import BlockFile, BlockWriter, conformed
+from anabranch.engine.answer_files import SUMMARY_ENTRY, AnswerFiles, Kind, fold
+from anabranch.engine.layout import UNCONFIRMED, block_of, last_tick, tick_of
+from anabranch.engine.tick_files import TickFiles
 
 LOOK_TICKS = 4
-"""Ticks from one look at the files of a query to the next."""
+"""Ticks from one summary to the next, at least."""
 MOST_PLAIN = 32
 MOST_MERGED = 32
-MOST_BLOCKS = 16
-"""A snapshot is looked for in so many folders of ticks, back from the last: then a new one is due in any case."""
 DRIVER_BYTES = 8_000_000
 """What is larger is compacted by a worker."""
 
 
 @dataclass(frozen=True)
-class Compaction:
-    """Files of a query that become one.
+class Relation:
+    """A query whose answer is a relation.
 
     Parameters
     ----------
-    files
-        What there is.
-    tick
-        The last one.
-    position
-        Where the query is then.
-    folder
-        Of the query's answer.
+    query
+        Its number.
     schema
-        Of the answer, with `_ts` and `_op`.
+        Of its answer, with `_ts` and `_op`.
+    position
+        Where it is in time.
+    registered, floor
+        The ticks after which it was registered, and up to which it is not retained.
+    current
+        Whether each summary has a snapshot of it, if it has changed.
+    retained
+        Whether old answers go: then the end of a block has a snapshot.
     """
 
-    files: FileSet
-    tick: int
-    position: int
-    folder: Path
+    query: int
     schema: pa.Schema
+    position: int
+    registered: int = 0
+    floor: int = 0
+    current: bool = False
+    retained: bool = False
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """A summary to be written.
+
+    Parameters
+    ----------
+    checkpoint
+        The folder of the checkpoint.
+    tick
+        The last tick that it stands for.
+    before
+        The summary before it.
+    plain
+        Files of the ticks since.
+    relations
+        Of which it has something.
+    """
+
+    checkpoint: Path
+    tick: int
+    before: Path | None
+    plain: tuple[Path, ...]
+    relations: tuple[Relation, ...]
 
     @property
     def bytes(self) -> int:
-        """What has to be read."""
-        return sum(storage.size(part) for path in self.files.paths for part in storage.parts(path))
+        """What has to be read, about."""
+        return sum(map(storage.size, (*self.plain, *([self.before] if self.before else []))))
 
     def run(self) -> Path:
-        """Write the merged changes, or a snapshot if those since the last one are as many as its rows."""
-        files = self.files
-        first = max([files.since, *(each.last for each in files.merged)]) + 1
-        recent = [path for path in files.plain if tick_of(path) >= first]
-        fresh = FileSet(plain=recent).read(self.schema)
-        older = FileSet(plain=[path for path in files.plain if path not in recent]).read(self.schema)
-        changes = sum(each.rows for each in files.merged) + len(older) + len(fresh)
-        many = len(files.merged) >= MOST_MERGED or self._blocks >= MOST_BLOCKS
-        if files.snapshot is not None and changes < files.snapshot.rows and not many:
-            return self._write(first, fresh)
-        return self._write(0, fold(pa.concat_tables([replace(files, plain=()).read(self.schema), older, fresh])))
+        """Write the summary."""
+        made = TickFiles(self.checkpoint).summary(self.tick)
+        beside = made.with_name(made.name + UNCONFIRMED)
+        storage.make_folder(made.parent)
+        writer = BlockWriter(beside, SUMMARY_ENTRY)
+        with ExitStack() as stack:
+            files = [stack.enter_context(BlockFile(path)) for path in self.plain]
+            before = stack.enter_context(BlockFile(self.before, SUMMARY_ENTRY)) if self.before else None
+            for each in self.relations:
+                old = None if before is None else next(iter(before.of(each.query)), None)
+                self._add(writer, each, old, [file.read(entry) for file in files for entry in file.of(each.query)])
+        writer.close()
+        storage.rename(beside, made)
+        return made
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run as a task of Spark's."""
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"path": [str(self.run())]})
 
-    @property
-    def is_due(self) -> bool:
-        """Whether there are enough files."""
-        return len(self.files.plain) >= MOST_PLAIN or self._blocks >= MOST_BLOCKS
+    def _add(self, writer: BlockWriter, relation: Relation, old: Any | None, tables: Sequence[pa.Table]) -> None:
+        """Write what the summary has of a relation, given what the one before had, and what has come since."""
+        since = 0 if self.before is None else tick_of(self.before)
+        fresh = pa.concat_tables([relation.schema.empty_table(), *(conformed(t, relation.schema) for t in tables)])
+        held, links = (-1, 0) if old is None else (int(old["held"]), int(old["links"]))
+        snapshot, changes = (0, 0) if old is None else (int(old["snapshot"]), int(old["changes"]))
+        changes += len(fresh)
+        previous = 0 if old is None else int(old["previous"]) if old["kind"] == Kind.NOTHING else since
+        about = {"since": since, "position": relation.position, "previous": previous}
+        if self._wants_snapshot(relation, len(fresh), changes, held, links, snapshot):
+            files = AnswerFiles(
+                self.checkpoint, relation.query, relation.registered, relation.floor, relation.schema, summed=True
+            )
+            older = [conformed(table, relation.schema) for table in files.chain(self.before)]
+            rows = fold(pa.concat_tables([*older, fresh]))
+            about |= {"kind": Kind.SNAPSHOT, "snapshot": self.tick, "held": len(rows), "previous": 0}
+            writer.add([relation.query], rows, **about)
+        elif len(fresh):
+            about |= {"kind": Kind.MERGED, "snapshot": snapshot, "held": held, "changes": changes, "links": links + 1}
+            writer.add([relation.query], fresh, **about)
+        else:
+            about |= {"kind": Kind.NOTHING, "snapshot": snapshot, "held": held, "changes": changes, "links": links}
+            writer.enter([relation.query], **about)
 
-    @property
-    def _blocks(self) -> int:
-        return block_of(self.tick) - block_of(self.files.since)
-
-    def _write(self, first: int, table: pa.Table) -> Path:
-        folder = self.folder / block_name(block_of(self.tick))
-        made = folder / SummaryFile(folder, first, self.tick, len(table), self.position).name
-        beside = made.with_suffix(SUMMARY + UNCONFIRMED)
-        storage.make_folder(made.parent)
-        write_tables(beside, [table.combine_chunks()])
-        storage.rename(beside, made)
-        return made
+    def _wants_snapshot(
+        self, relation: Relation, fresh: int, changes: int, held: int, links: int, snapshot: int
+    ) -> bool:
+        if relation.retained and _ends_block(self.tick) and changes + max(held, 0) > 0:
+            return changes > 0 or not _ends_block(snapshot)
+        many = held < 0 or changes >= held or links + 1 >= MOST_MERGED
+        return fresh > 0 and (many or relation.current)
 
 
-def takes_turn(query: str, tick: int) -> bool:
-    """Whether the files of a query are looked at after a tick: not those of all queries after the same one."""
-    return (tick + zlib.crc32(query.encode())) % LOOK_TICKS == 0
+def compaction(checkpoint: Path, tick: int, relations: Sequence[Relation], first: int = 0) -> Compaction | None:
+    """What is to be done after a tick, if anything; nothing counts before the tick `first`."""
+    files = TickFiles(checkpoint)
+    before = files.last_summary(first, tick)
+    since = first if before is None else tick_of(before)
+    plain = files.plain(since + 1, tick)
+    due = _ends_block(tick) or (len(plain) >= MOST_PLAIN and tick - since >= LOOK_TICKS)
+    if not relations or not due or since == tick:
+        return None
+    return Compaction(checkpoint, tick, before, tuple(plain), tuple(relations))
 
 
-def compaction(files: AnswerFiles, tick: int, position: int, schema: pa.Schema) -> Compaction | None:
-    """What is to be done after a tick, if anything."""
-    found = Compaction(files.up_to(tick), tick, position, files.folder, schema)
-    return found if found.is_due else None
+def _ends_block(tick: int) -> bool:
+    return tick == last_tick(block_of(tick))

@@ -10,7 +10,9 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any, Never, get_args
 
 from pyspark.errors import AnalysisException
@@ -20,9 +22,11 @@ from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from anabranch import storage
+from anabranch.config import OrderingConfig
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.cql.dialect import parse_query
+from anabranch.cql.statements import Statement
 from anabranch.cql.templates import instantiated
 from anabranch.engine import sysqueries, sysstream
 from anabranch.engine.advising import advice
@@ -37,9 +41,11 @@ from anabranch.engine.layout import STATE
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
 from anabranch.engine.loop import Loop
-from anabranch.engine.manifest import QueryState, StreamState
+from anabranch.engine.manifest import MATERIALISE, SUMMED, QueryState, StreamState
 from anabranch.engine.manifest_log import ManifestLog, committed
 from anabranch.engine.network import forget_nodes, new_nodes
+from anabranch.engine.network_graph import NetworkGraph
+from anabranch.engine.overview import Overview, overview
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.reader import Reader
@@ -48,7 +54,8 @@ from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
-from anabranch.engine.showing import KINDS, Rates, listing, progress
+from anabranch.engine.shared_nodes import shared_nodes
+from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
 from anabranch.engine.warm_up import warm_up
@@ -58,6 +65,7 @@ from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
 from anabranch.planning.reading import JoinPlan
+from anabranch.spark.connect import require_classic
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -66,6 +74,8 @@ from anabranch.spark.schemas import empty_frame
 from anabranch.workload.advice import AdviceReport
 
 MOST_PUBLISHED = 10_000
+MOST_RECENT = 50_000
+"""Rows of SysStream that `recent_ticks` holds."""
 RECENT_EVENTS = 1_000
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -118,6 +128,7 @@ class Engine:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        require_classic(spark)
         warm_up(spark)
         self._spark = spark
         self._folder = folder
@@ -130,6 +141,8 @@ class Engine:
         described = empty_frame(spark, sysqueries.SCHEMA)
         self._registry.relations[sysqueries.NAME] = RelationInput(sysqueries.NAME, described, changing=True)
         self._published: list[sysstream.Row] = []
+        self._recent: deque[tuple[int, list[sysstream.Row]]] = deque()
+        self._rule_sets: dict[str, Rules] = {}
         self._rates = Rates()
         self._events: deque[Event] = deque(maxlen=RECENT_EVENTS)
         self._results = ResultStore(spark, self._folder)
@@ -238,10 +251,14 @@ class Engine:
         """
         return self._change(name, self._runtime.relations.replace, rows, at)
 
-    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
-        """Register a function for use in queries; conditions that call it are ordered while they run."""
+    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean", **calling: Any) -> None:
+        """Register a function for use in queries; conditions that call it are ordered while they run.
+
+        One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
+        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
+        """
         self._fresh(name)
-        self._runtime.functions.add(name, function, returns)
+        self._runtime.functions.add(name, function, returns, calling)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
@@ -257,20 +274,34 @@ class Engine:
         *,
         history: bool = False,
         share: bool = True,
+        materialise: str = "auto",
         join: JoinPlan = "auto",
     ) -> ContinuousQuery:
         """Register a query.
 
         It sees all rows of streams that have not begun yet. Of a stream that runs already it sees rows from now on, or,
-        with `history`, all that the stream has kept. Operators that are equal to those of other queries are one with
-        them, unless `share` is False: that changes what it costs, never what it answers.
+        with `history`, all that the stream has kept (`filled_since` says how far back that is). Operators that are
+        equal to those of other queries are one with them, unless `share` is False: that changes what it costs, never
+        what it answers.
 
-        Joins probe windows in an order that follows the data (`join="auto"`), in the order in which the inputs are
-        written (`"fixed"`), or as a tree of joins of two that keeps what it finds on the way (`"xjoin"`).
+        Parameters
+        ----------
+        materialise
+            What is kept of its answer for those who ask for it. `none`: nothing, once its sink has had it. `matches`:
+            its rows or changes, and who asks for the relation adds them up. `current`: the relation as well, again and
+            again. `auto`: the relation whenever its changes are as many as its rows, so that asking costs the same at
+            any age, and keeping at most twice the changes.
+        join
+            `auto`: joins probe windows in an order that follows the data; `fixed`: in the order in which the inputs
+            are written; `xjoin`: as a tree of joins of two that keeps what it finds on the way.
         """
         if join not in get_args(JoinPlan):
             raise QueryError(f"unknown plan of joins {join!r}", hint=suggest(join, list(get_args(JoinPlan)), "plans"))
         self._fresh(name)
+        if materialise not in MATERIALISE:
+            raise QueryError(
+                f"materialise is {materialise!r}", hint=suggest(materialise, MATERIALISE, "ways to materialise")
+            )
         bound = bind(text, self.catalog, name)
         handle = ContinuousQuery(self, bound, text, share=share, join=join)
         summing = self._may_sum(bound)
@@ -278,7 +309,7 @@ class Engine:
         with self._loop.between_ticks(), self._ingest.standing_still():
             if summing and not self._may_sum(bound):  # its first rows came meanwhile
                 self._runtime.compile(handle, summing=False)
-            self._restore(handle, history)
+            self._restore(handle, history, materialise)
             self._registry.queries[name] = handle
             self._want()
         return handle
@@ -339,32 +370,37 @@ class Engine:
             if over is None:
                 del self._registry.relations[relation]
             raise
-        return Rules(self, query, relation, folded(key, columns))
+        self._rule_sets[name] = Rules(self, query, relation, folded(key, columns))
+        return self._rule_sets[name]
 
     def bind(self, text: str | exp.Query, name: str = "query") -> Query:
         """The plan of a query that is not registered."""
         return bind(text, self.catalog, name)
 
-    def execute(self, script: str, *, bounded: bool = False) -> list[str]:
+    def execute(self, script: str | Sequence[Statement], *, bounded: bool = False) -> list[str]:
         """Carry out statements (`Create Stream`, `Create Query`, `Show`, ...) and return what they have to say.
 
         Streams are read as they grow, or, if `bounded`, as they are, for `run_batch`.
         """
         return execute(self, self._spark, script, bounded=bounded)
 
-    def show(self, kind: str = "queries") -> None:
+    def show(self, kind: str = "queries", *, like: str | None = None) -> None:
         """Print a table of what is registered: `queries`, `streams`, `relations`, `views`, `sharing`; or `advice`."""
-        print(self.describe(kind))
+        print(self.describe(kind, like=like))
 
-    def describe(self, kind: str = "queries") -> str:
-        """The table that `show` prints."""
+    def describe(self, kind: str = "queries", *, like: str | None = None) -> str:
+        """The table that `show` prints; with `like` only those whose names fit a pattern, as in `alert%`."""
         if kind == "advice":
             return self.advise().describe()
-        return listing(kind, self._registry, self._manifest, self._runtime.titles).text()
+        return self._listing(kind, like).text()
+
+    def _listing(self, kind: str, like: str | None = None) -> Listing:
+        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds, like)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
-        found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
+        found = {kind: self._listing(kind) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
 
@@ -378,6 +414,66 @@ class Engine:
         The rate is that of rows which its streams have brought since this was asked before.
         """
         return progress(self._registry, self._manifest, self._runner.reports, self._rates)
+
+    def overview(self) -> Overview:
+        """All that is registered, and how far it is, as plain values.
+
+        Any thread may ask at any time: it reads what the last tick has committed and waits for nothing.
+        """
+        return overview(self._registry, self._manifest, self._runner.reports, self._runtime.titles)
+
+    @property
+    def tick(self) -> int:
+        """The number of the last tick that was committed."""
+        return self._manifest.tick
+
+    def registered(self) -> list[str]:
+        """The names of streams, relations and views; for any thread, as `overview`."""
+        registry = self._registry
+        return [*registry.streams, *registry.relations, *registry.views]
+
+    def network(self) -> NetworkGraph:
+        """Streams, operators and queries as a graph; for any thread, as `overview`."""
+        nodes = {name: dict(state.nodes) for name, state in list(self._manifest.queries.items())}
+        return self._runtime.graph(nodes)
+
+    def recent_ticks(self, after: int = 0) -> list[tuple[int, list[sysstream.Row]]]:
+        """What recent ticks, later than one, have published on SysStream; for any thread, as `overview`."""
+        return [(tick, rows) for tick, rows in list(self._recent) if tick > after]
+
+    def filters(self) -> dict[str, list[Filter]]:
+        """The adaptive filters of queries, as `ContinuousQuery.filters`, by query; for any thread, as `overview`."""
+        found = self._runtime.functions.filters_by_query()
+        return {name: each for name, each in found.items() if name in self._registry.queries}
+
+    @property
+    def rule_sets(self) -> Mapping[str, Rules]:
+        """Registered rules by name."""
+        return {name: rules for name, rules in list(self._rule_sets.items()) if name in self._registry.queries}
+
+    @property
+    def state_bytes(self) -> int | None:
+        """What each Python worker holds in memory of state, as it was set; None is the default."""
+        return self._runtime.state_bytes
+
+    def hold(self, state_bytes: int | None) -> None:
+        """Change what each Python worker holds in memory of state, from the next tick on."""
+        if state_bytes is not None and state_bytes < 0:
+            raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        with self._loop.between_ticks():
+            self._runtime.state_bytes = state_bytes
+
+    def use_policy(self, of: Filter, policy: str, config: OrderingConfig | None = None) -> None:
+        """Let a filter of a query go on with another policy, from the next tick on."""
+        with self._loop.between_ticks():
+            of.use(policy, config)
+
+    def serve(self, port: int = 8765, **options: Any) -> Any:
+        """Serve the console: a web page, an API and metrics of this engine; returns the running service.
+
+        Options are those of `anabranch.console.service.serve`.
+        """
+        return import_module("anabranch.console.service").serve(self, port=port, **options)
 
     def events(self) -> Events:
         """What happened to streams and queries lately: `StreamFailed`, `QueryFailed` and `ProbesReordered`."""
@@ -405,6 +501,7 @@ class Engine:
             for each in self._registry.queries.values()
             if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
         ]
+        readers += [] if readers else self._naming(name)
         if readers:
             raise QueryError(f"{name!r} is read by {', '.join(readers)}", hint="drop them first")
         query = self._registry.queries.get(name)
@@ -413,12 +510,13 @@ class Engine:
         with self._loop.between_ticks():
             if query is not None or name in self._manifest.queries:
                 self._registry.queries.pop(name, None)
-                self._manifest.queries.pop(name, None)
+                state = self._manifest.queries.pop(name)
                 before = self._manifest.segments()
                 forget_nodes(self._manifest)
                 self._runtime.forget(name)
                 self._want()
-                self._clear(name, "answers", "delivered", "queries")  # summaries for it alone go with the next tick
+                self._clear(name, "delivered", "queries")  # summaries for it alone go with the next tick
+                self._results.dropped(state, self._manifest.tick)
                 for path in before - self._manifest.segments():
                     self._results.clear(path, STATE)
             elif name in self._registry.streams:
@@ -440,6 +538,18 @@ class Engine:
                 del self._registry.views[name]
             else:
                 raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+
+    def _naming(self, name: str) -> list[str]:
+        """Queries and views that read another query, or a view, by its name."""
+        written = {each.name: each.written for each in self._registry.queries.values()} | self._registry.views
+        found = []
+        for reader, text in written.items():
+            if reader != name and (not isinstance(text, str) or name.lower() in text.lower()):
+                tree = parse_query(text) if isinstance(text, str) else text
+                own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+                named = {each.name.lower() for each in tree.find_all(exp.Table)} - own
+                found += [reader] if name.lower() in named else []
+        return found
 
     def _clear(self, name: str, *kinds: str) -> None:
         """Commit that something is gone, then delete what it has left."""
@@ -540,8 +650,7 @@ class Engine:
                 self._lost(offer.stream.name, offer.error)
         for until in self._runner.cuts(self._manifest):
             self._manifest = self._runner.run(self._manifest, [], {}, until=until)
-        for query in registry.queries.values():
-            self._results.deliver(query, self._manifest.tick)
+        self._results.deliver(registry.queries.values(), self._manifest)
         for query in registry.queries.values():
             if query.error is None:
                 query.status = "ended"
@@ -585,7 +694,10 @@ class Engine:
             raise TimeoutError(f"query {query.name} was still busy after {timeout} s")
 
     def _answer(self, query: Query) -> DataFrame:
-        return self._results.read(query.name, self._manifest.tick)
+        return self._results.read(query.name, self._manifest.queries[query.name], self._manifest.tick)
+
+    def _contents(self, query: Query) -> DataFrame:
+        return self._results.contents(query.name, self._manifest.queries[query.name], self._manifest.tick)
 
     def _filters(self, query: Query) -> list[Filter]:
         return self._runtime.functions.filters(query.name)
@@ -594,7 +706,12 @@ class Engine:
         """How a query is run."""
         summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
-        return [*summed, *self._runtime.look_ups(query), *self._join_report(query).lines()]
+        nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
+        shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
+        folds = self._runtime.folds(self._registry.queries).values()
+        folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
+        look_ups, joins = self._runtime.look_ups(query), self._join_report(query).lines()
+        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups, *joins]
 
     def _join_report(self, query: ContinuousQuery) -> JoinReport:
         nodes, joined = self._manifest.queries[query.name].nodes, self._runtime.joined(query.name)
@@ -611,18 +728,20 @@ class Engine:
         self._manifest = manifest
         did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
         joined = {name: self._runtime.joined(name) for name in manifest.queries}
-        self._published += sysstream.published(old, manifest, did, self._runtime.titles, joined)
+        published = sysstream.published(old, manifest, did, self._runtime.titles, joined)
+        self._published += published
         self._events += reordered(manifest, self._runner.last, joined)
         del self._published[:-MOST_PUBLISHED]
+        self._recent.append((manifest.tick, published))
+        while len(self._recent) > 1 and sum(len(rows) for _, rows in self._recent) > MOST_RECENT:
+            self._recent.popleft()
         for offer in offers:
             offer.done.set()
         self._loop.committed()
         self._results.note(self._runner.answered)
-        for query in list(self._registry.queries.values()):
-            self._results.deliver(query, manifest.tick)
-            self._results.let_go(query, manifest.queries[query.name].position, manifest.tick)
-            self._results.compact(query, manifest)
-        self._results.mark(manifest)
+        queries = list(self._registry.queries.values())
+        self._results.deliver(queries, manifest)
+        self._results.keep(queries, manifest)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot be read: queries that read it stop, others go on."""
@@ -711,12 +830,12 @@ class Engine:
             )
         relation.changing = True
         for each in readers:
-            since = self._manifest.queries.pop(each.name).since
+            before = self._manifest.queries.pop(each.name)
             each.query = bind(each.written, self.catalog, each.name)
             self._compile(each, summing=self._may_sum(each.query))
-            self._restore(each, history=False)
+            self._restore(each, history=False, materialise=before.materialise)
             state = self._manifest.queries[each.name]
-            state.position = state.since = since
+            state.position = state.since = before.since
         self._want()
 
     # -- helpers
@@ -730,7 +849,7 @@ class Engine:
                 f"query {handle.name!r} is invalid: {said(error, handle.query)}", hint="check its functions and types"
             ) from None
 
-    def _restore(self, handle: ContinuousQuery, history: bool) -> None:
+    def _restore(self, handle: ContinuousQuery, history: bool, materialise: str = "auto") -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         query, required = handle.query, self._runtime.requirements(handle.name)
         print_ = self._registry.fingerprint(query) + (" xjoin" if handle.join == "xjoin" else "")
@@ -747,6 +866,12 @@ class Engine:
                     f"the checkpoint holds another query, or other inputs, under the name {query.name!r}",
                     hint="drop it first, give this one another name, or start with a new folder",
                 )
+            if known.materialise != materialise and not (known.summed and materialise in SUMMED):
+                raise QueryError(
+                    f"the checkpoint holds query {query.name!r} with materialise={known.materialise!r}",
+                    hint="register it as it was, or drop it first",
+                )
+            self._manifest.queries[query.name] = replace(known, materialise=materialise)
             return
         names = scans(query.plan, "stream")
         states, reads = self._manifest.streams, required.reads
@@ -764,6 +889,8 @@ class Engine:
             direct=required.direct,
             registered=self._manifest.tick,
             nodes=new_nodes(self._runtime.signatures(query.name), self._manifest),
+            number=self._manifest.new_number(),
+            materialise=materialise,
         )
 
     def _want(self) -> None:

@@ -8,7 +8,9 @@ from anabranch import storage
 
 UNCONFIRMED = storage.UNFINISHED
 """Ends names of files that are found by their names, until the driver knows that the tasks which wrote them count."""
-ANSWERS, STATE, FOLDED = "answers", "state", "folded"
+ANSWERS, STATE = "answers", "state"
+BLOCKS, SUMMARY = ".blocks", ".arrow"
+"""End names of files with answers of a tick, and of files that stand for those of several."""
 QUERIES, MARKS = "queries", "marks"
 FILED_TOGETHER = 100
 """Ticks whose answers lie in one folder: finding those of the last tick does not need a listing of all."""
@@ -45,7 +47,7 @@ def block_name(block: int) -> str:
 
 
 def filed(prefix: str) -> str:
-    """Where the answers of an attempt lie among those of a query.
+    """Where the answers of an attempt lie among those of all ticks.
 
     >>> filed(prefix_of(1234, "abc"))
     '0000000012/000000001234-abc'

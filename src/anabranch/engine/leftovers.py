@@ -1,8 +1,8 @@
 """What an engine that was killed has left of queries and streams that were dropped, and of files it did not finish.
 
 A drop counts once the manifest says so; the files are deleted after that. If the engine is killed between the two, the
-next one deletes them. Else a new query under the old name would answer what the old one did, and a new stream would go
-on where the old one stood.
+next one deletes them. Else a new query under the old name would not deliver what the old one did, and a new stream
+would go on where the old one stood. Answers are known by the numbers of queries, and go in time (`vacuum.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from anabranch import storage
 from anabranch.engine.ingest import RECORDS
-from anabranch.engine.layout import ANSWERS, MARKS, QUERIES
+from anabranch.engine.layout import MARKS, QUERIES
 from anabranch.engine.manifest import Manifest
 
-OF_QUERIES = (ANSWERS, "delivered", QUERIES)
+OF_QUERIES = ("delivered", QUERIES)
 OF_STREAMS = ("sources", "late", "unusable", RECORDS)
 
 

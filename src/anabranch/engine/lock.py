@@ -1,4 +1,4 @@
-"""One engine at a time on a checkpoint: the system lets go of a lock when its process ends, however it ends."""
+"""One engine at a time on a checkpoint: the system releases a lock when its process ends, however it ends."""
 
 from __future__ import annotations
 

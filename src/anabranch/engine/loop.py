@@ -262,7 +262,7 @@ class Loop:
 
     def _look_after(self, name: str, source: StreamingQuery) -> None:
         """A stream that has ended by itself cannot go on; it can be started again."""
-        with self._changed:  # whoever does not find it among the sources any more finds its readers failed
+        with self._changed:  # a query that no longer finds the source finds its readers failed
             if not source.isActive and self._sources.get(name) is source:
                 del self._sources[name]
                 error = source.exception()
@@ -302,8 +302,8 @@ class Loop:
     def _gather(self) -> None:
         """Let a tick take what comes at about the same time, and more of it while streams catch up.
 
-        Where rows are of a time long ago, ticks are better few; but whoever starts a query again wants to see that it
-        goes on.
+        Where rows are of a time long ago, ticks are better few; but a query that is started again should soon show that
+        it goes on.
         """
         with self._changed:
             behind = min(CATCHING_UP_SECONDS, PATIENCE * self._ingest.seconds_behind()) if self._begun else 0.0
@@ -314,7 +314,7 @@ class Loop:
 
     def _enough(self) -> bool:
         hurry = self._stopping or self._wanted or self._awaited > 0 or bool(self._offers)
-        hurry = hurry or (bool(self._resting) and self._inside <= self._resting)  # nobody brings anything more
+        hurry = hurry or (bool(self._resting) and self._inside <= self._resting)  # no source brings anything more
         return hurry or self._ingest.waiting() >= WORTH_A_TICK or self._ingest.waiting_rows() >= ENOUGH_ROWS
 
     def _release(self, error: BaseException) -> None:

@@ -17,6 +17,11 @@ Logs = dict[int, tuple[Segment, ...]]
 """The state of an operator, by cell."""
 
 
+SUMMED = ("auto", "current")
+MATERIALISE = ("none", "matches", *SUMMED)
+"""What is kept of answers; see `Engine.query`."""
+
+
 @dataclass(frozen=True)
 class StoredFile:
     """Rows of a stream; `first` and `last` are their smallest and largest time, `tick` is the tick that took them."""
@@ -115,6 +120,12 @@ class QueryState:
         The tick after which it was registered.
     status
         As of the tick.
+    number
+        What files of answers know it by; another query under its name has another one.
+    materialise
+        What is kept of its answers for those who read them; see `Engine.query`.
+    floor
+        Its answers up to this tick are not retained; of a relation what there was after it is in a summary.
     """
 
     fingerprint: str
@@ -130,6 +141,14 @@ class QueryState:
     nodes: dict[int, str] = field(default_factory=dict)
     registered: int = 0
     status: str = "registered"
+    number: int = 0
+    floor: int = 0
+    materialise: str = "auto"
+
+    @property
+    def summed(self) -> bool:
+        """Whether summaries have its answer, if it is a relation."""
+        return self.materialise in SUMMED
 
     @property
     def has_begun(self) -> bool:
@@ -142,7 +161,7 @@ class Manifest:
     """All that has been committed; a summary of a stream has its files in a state of its own.
 
     State belongs to cells, and which rows belong to a cell depends on how many there are: `cells` never changes. The
-    operators of all queries are the `nodes` of one network.
+    operators of all queries are the `nodes` of one network. Queries have had numbers up to `numbers`.
     """
 
     cells: int
@@ -151,6 +170,7 @@ class Manifest:
     queries: dict[str, QueryState] = field(default_factory=dict)
     relations: dict[str, RelationState] = field(default_factory=dict)
     nodes: dict[str, Logs] = field(default_factory=dict)
+    numbers: int = 0
 
     def branch(self) -> Manifest:
         """A manifest that can be changed while this one stays as it is; what is never changed is not copied."""
@@ -164,7 +184,17 @@ class Manifest:
             },
             dict(self.relations),
             {node: dict(logs) for node, logs in self.nodes.items()},
+            self.numbers,
         )
+
+    def new_number(self) -> int:
+        """A number that no query has had."""
+        self.numbers += 1
+        return self.numbers
+
+    def named(self) -> dict[int, str]:
+        """The names of queries by their numbers."""
+        return {state.number: name for name, state in self.queries.items()}
 
     def buffer(self, name: str) -> list[StoredFile]:
         """The files of a stream, or of a summary of one."""
@@ -190,7 +220,7 @@ class Manifest:
         queries = {name: _query(state) for name, state in saved["queries"].items()}
         relations = {name: _relation(state) for name, state in saved["relations"].items()}
         nodes = {name: _logs(cells) for name, cells in saved["nodes"].items()}
-        return cls(saved["cells"], saved["tick"], streams, queries, relations, nodes)
+        return cls(saved["cells"], saved["tick"], streams, queries, relations, nodes, saved["numbers"])
 
 
 def _stream(saved: dict[str, Any]) -> StreamState:

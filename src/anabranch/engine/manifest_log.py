@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def _parse(path: Path, folder: Path) -> dict[str, Any]:
     saved: dict[str, Any] = json.loads(storage.read_text(path))
     if saved.pop("version", None) != VERSION:
         raise QueryError(
-            f"the checkpoint in {folder} is of another version of this library",
+            f"the checkpoint in {folder} is of another version of this library: its format is not {VERSION}",
             hint="finish with the version that began it, or start with a new folder",
         )
     return saved
@@ -145,8 +146,13 @@ def _parse(path: Path, folder: Path) -> dict[str, Any]:
 
 def _listed(manifest: Manifest) -> Manifest:
     """The states as they are now; between ticks some are added and removed, and none is changed."""
-    parts = (manifest.streams, manifest.queries, manifest.relations, manifest.nodes)
-    return Manifest(manifest.cells, manifest.tick, *map(dict, parts))  # type: ignore[arg-type]
+    return replace(
+        manifest,
+        streams=dict(manifest.streams),
+        queries=dict(manifest.queries),
+        relations=dict(manifest.relations),
+        nodes=dict(manifest.nodes),
+    )
 
 
 def _tick(path: Path) -> int:

@@ -1,6 +1,6 @@
 """Marks: how far in time each query had come at the end of each block of ticks. They lead from a time to its files.
 
-A mark is one small file for all queries. Nothing is lost without it: whoever looks for a time has to read more.
+A mark is one small file for all queries. Without it no answer changes, but looking for a time reads more files.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anabranch import storage
-from anabranch.engine.answer_files import AnswerFiles
+from anabranch.engine.answer_blocks import Answered, answered, read_index
 from anabranch.engine.layout import MARKS, block_name, block_of, last_tick
 from anabranch.engine.manifest import Manifest, QueryState
-from anabranch.engine.parquet_statistics import ParquetStatistics
+from anabranch.engine.tick_files import TickFiles
 from anabranch.operators.base import EVER
 
 
@@ -91,21 +91,21 @@ def write_mark(checkpoint: Path, manifest: Manifest) -> None:
     tick, block = manifest.tick, block_of(manifest.tick)
     if tick != last_tick(block):
         return
-    marks = Marks(checkpoint)
-    earlier = marks.blocks()
-    files = {name: AnswerFiles(checkpoint, name, state.registered) for name, state in manifest.queries.items()}
-    states = manifest.queries.items()
-    marks.write(block, {name: _mark(marks, earlier, files[name], state, tick) for name, state in states})
-    kept = [min(each.blocks(), default=block) for each in files.values()]
-    marks.remove_before(min(kept, default=block) - 1)
+    marks, files = Marks(checkpoint), TickFiles(checkpoint)
+    earlier = [each for each in marks.blocks() if last_tick(each) < tick]
+    since = last_tick(earlier[-1]) if earlier else 0
+    direct = any(state.direct for state in manifest.queries.values())
+    recent = answered(map(read_index, files.plain(since + 1, tick))) if direct else {}
+    made = {}
+    for name, state in manifest.queries.items():
+        before = marks.of(name, earlier[-1]) if earlier and state.registered < since else Mark()
+        made[name] = _mark(state, before, recent.get(state.number, Answered()))
+    marks.write(block, made)
+    marks.remove_before(min(files.blocks(), default=block) - 1)
 
 
-def _mark(marks: Marks, earlier: list[int], files: AnswerFiles, state: QueryState, tick: int) -> Mark:
+def _mark(state: QueryState, before: Mark, recent: Answered) -> Mark:
     if not state.direct:
         return Mark(state.position, max(state.position - 1, EVER))
     # Rows that are answered as they come may be out of order.
-    own = [block for block in earlier if state.registered < last_tick(block) < tick]
-    before = marks.of(files.name, own[-1]).latest if own else EVER
-    recent = files.between(last_tick(own[-1]) + 1 if own else state.registered + 1, tick)
-    latest = ParquetStatistics.of(recent.plain).last
-    return Mark(state.position, before if latest is None else max(before, latest))
+    return Mark(state.position, before.latest if recent.last is None else max(before.latest, recent.last))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,15 +17,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
 from anabranch.engine.layout import STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState
+from anabranch.engine.pass_through import PATHS, pass_through
 from anabranch.engine.query import ContinuousQuery
-from anabranch.engine.store import WRITTEN_ROW, AnswerTask
 from anabranch.logical_plan import Scalar
 from anabranch.operators.base import Tick
 from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
-from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask
+from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
@@ -75,7 +77,7 @@ class Member:
     program: Program
     state: QueryState
 
-    @property
+    @cached_property
     def answer(self) -> CellStep | None:
         """The operator whose output is the answer as it is."""
         steps = self.program.operators
@@ -85,11 +87,11 @@ class Member:
         """The node of the network that is a step of its program."""
         return self.state.nodes[step.stage.number]
 
-    def task(self, folder: Path, prefix: str, names: dict[str, str]) -> AnswerTask:
+    def task(self, names: dict[str, str]) -> AnswerTask:
         """What writes its answer, of columns with these names."""
         query = self.query.query
         shown = zip((names[name] for name in query.plan.columns), query.output, strict=True)
-        return AnswerTask(query.name, str(folder), filed(prefix), tuple(shown), not query.is_stream)
+        return AnswerTask(self.state.number, tuple(shown), not query.is_stream)
 
 
 class NetworkTick:
@@ -130,14 +132,20 @@ class NetworkTick:
         self._tick = Tick(state.position, until)
         self._begins = state.position == state.since
         self._prefix = prefix
+        self._folder = AnswerFolder(str(setting.folder), filed(prefix))
         self._reports = reports
         self._rows = rows
         self._chosen: dict[str, tuple[Member, CellStep]] = {}
+        self._taps: dict[str, dict[str, CellStep]] = defaultdict(dict)
+        self._answered: dict[tuple[str, str], list[tuple[Member, CellStep]]] = defaultdict(list)
         for member in members:
+            if member.answer is not None:
+                self._answered[member.node(member.answer), member.answer.tap].append((member, member.answer))
             for step in member.program.operators:
                 self._chosen.setdefault(member.node(step), (member, step))
+                self._taps[member.node(step)].setdefault(step.tap, step)
         self._filters: list[tuple[Member, FilterStep | LookUpStep]] = []
-        self._readers: dict[str, list[tuple[CellStep, str]]] = defaultdict(list)
+        self._readers: dict[tuple[str, str], list[CellStep]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
 
@@ -148,12 +156,15 @@ class NetworkTick:
             self._bind_filters(depth)
             parts += self._layer([node for node, (_, step) in self._chosen.items() if step.depth == depth])
         self._bind_filters()
-        for member in self._members:
-            if member.answer is None:
-                names = {name: name for name in member.program.answer.columns}
-                task = member.task(self._setting.folder, self._prefix, names)
-                rows = self._setting.views.select(member.program.answer.text, self._begins)
-                parts.append(map_in_arrow(rows, task, WRITTEN_ROW))
+        others = [member for member in self._members if member.answer is None]
+        if others:
+            answers = [
+                (each.program.answer, each.program.schema, each.task({name: name for name in columns}))
+                for each in others
+                for columns in [each.program.answer.columns]
+            ]
+            views, cells = self._setting.views, len(self._setting.grid)
+            parts.append(pass_through(views, answers, self._folder, begins=self._begins, tasks=cells))
         return parts
 
     def release(self) -> None:
@@ -172,7 +183,7 @@ class NetworkTick:
                 if step.view not in read:
                     continue
                 if isinstance(step, CellStep):
-                    self._readers[member.node(step)].append((step, step.view))
+                    self._readers[member.node(step), step.tap].append(step)
                     continue
                 self._filters.insert(0, (member, step))
                 read |= {view.name for view in step.reads}
@@ -194,61 +205,81 @@ class NetworkTick:
 
     def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
         """Run a layer; a part of the job if nothing reads what comes out."""
-        setting, read = self._setting, [node for node in nodes if self._readers[node]]
+        setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
         exchange, slots = Exchange(setting.grid.each), Slots()
         for _, step in map(self._chosen.__getitem__, nodes):
             for wanted in (wanted for each in step.inputs for wanted in each):
                 exchange.send(wanted)
-        outputs = {
-            node: slots.of(dict(zip(o.names, o.types, strict=True))) for node in read for o in [self._output(node)]
-        }
-        tasks = tuple(self._task(node, exchange, outputs.get(node)) for node in nodes)
+        outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
+        tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
         folder = str(setting.folder / STATE)
-        task = CellTask(setting.owner, tasks, folder, self._prefix, self._reports, setting.state_bytes, schema)
+        task = CellTask(
+            setting.owner, tasks, folder, self._prefix, self._reports, self._folder, setting.state_bytes, schema
+        )
         sent = setting.views.select(exchange.text, self._begins).repartition(len(setting.grid), CELL)
         if schema is None:
-            return [map_in_arrow(sent, task, WRITTEN_ROW)]
+            return [map_in_arrow(sent, task, PATHS)]
         made = map_in_arrow(sent, task, from_arrow_schema(schema))
-        if sum(len(self._readers[node]) for node in read) > 1:
+        if sum(len(self._readers[tap]) for tap in read) > 1:
             made = made.localCheckpoint(eager=False)  # computed once, and a leaf of the plans of those who read it
             self._computed.append(made)
-        for node in read:
-            place = nodes.index(node)
-            for step, view in self._readers[node]:
-                names = zip(self._output(node).names, step.stage.output.names, strict=True)
-                columns = [F.col(outputs[node][there]).alias(here) for there, here in names]
-                setting.views.bind(view, made.where(F.col(NODE) == place).select(*columns))
+        for tap, (number, found) in outputs.items():
+            for step in self._readers[tap]:
+                there = self._there(tap[0], step)
+                columns = [F.col(found[there.get(name, name)]).alias(here) for name, here in step.stage.shown]
+                setting.views.bind(step.view, made.where(F.col(NODE) == number).select(*columns))
         return []
 
-    def _task(self, node: str, exchange: Exchange, output: dict[str, str] | None) -> NodeTask:
+    def _task(
+        self, node: str, exchange: Exchange, outputs: Mapping[tuple[str, str], tuple[int, dict[str, str]]]
+    ) -> NodeTask:
         member, step = self._chosen[node]
         stage = step.stage
+        taps = {}
+        for key, using in self._taps[node].items():
+            output = outputs.get((node, key))
+            taps[key] = TapTask(
+                using.stage.tap.renamed(self._there(node, using)),
+                self._told(node, key),
+                tuple(self._answers(node, key)),
+                exchange.instants(using.instants) if using.instants else None,
+                None if output is None else (output[0], tuple(output[1].items())),
+            )
         return NodeTask(
             node,
-            stage,
+            stage.make,
+            taps,
             step.columns,
             step.schema,
             tuple(tuple(exchange.found(wanted) for wanted in each) for each in step.inputs),
-            exchange.instants(step.instants) if step.instants else None,
-            replace(self._tick, origin=first(member.state.origins, stage.streams)),
+            replace(self._tick, origin=first(member.state.origins, stage.streams), slides=stage.slides),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,
             step.names,
-            tuple(self._answers(node)),
-            tuple(output.items()) if output else None,
             tuple(self._setting.learned(node).items()),
         )
 
-    def _answers(self, node: str) -> list[AnswerTask]:
-        """The queries whose answer is the output of a node as it is."""
+    def _answers(self, node: str, tap: str) -> list[AnswerTask]:
+        """The queries whose answer is what a tap gives as it is."""
         tasks = []
-        for member in self._members:
-            step = member.answer
-            if step is not None and member.node(step) == node:
-                names = dict(zip(step.stage.output.names, self._output(node).names, strict=True))
-                tasks.append(member.task(self._setting.folder, self._prefix, names))
+        for member, step in self._answered[node, tap]:
+            there = self._there(node, step)
+            names = {here: there.get(name, name) for name, here in step.stage.shown}
+            tasks.append(member.task(names))
         return tasks
 
-    def _output(self, node: str) -> pa.Schema:
-        return self._chosen[node][1].stage.output
+    def _there(self, node: str, step: CellStep) -> dict[str, str]:
+        """What the operator that runs for a node calls the columns of another one that it stands for."""
+        chosen = self._chosen[node][1].stage
+        return dict(zip(step.stage.made.names, chosen.made.names, strict=True))
+
+    def _told(self, node: str, tap: str) -> pa.Schema:
+        """What a tap gives, as the operator calls it."""
+        using = self._taps[node][tap]
+        there = self._there(node, using)
+        return pa.schema([field.with_name(there.get(field.name, field.name)) for field in using.stage.told])
+
+
+def _kinds(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return dict(zip(schema.names, schema.types, strict=True))

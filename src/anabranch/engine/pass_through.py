@@ -4,51 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
 
-from anabranch.engine.store import WRITTEN, WRITTEN_ROW, AnswerTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.expressions import Scalar
 from anabranch.spark.continuous.exchange import Arrived, Exchange, Parcel, Wanted
 from anabranch.spark.continuous.flows import Select, Sql
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mapping import map_in_arrow
 
+PATHS = StructType([StructField("path", StringType())])
+"""What the rows of a job say that writes answers."""
 HERE = Scalar.parsed("0")
 """The cell of rows that stay in the partition they are in."""
+Answering: TypeAlias = tuple[Sql, pa.Schema, AnswerTask | SplitAnswerTask]
+"""What one query selects, or several that differ in constants; its columns, and what writes them."""
 
 
 @dataclass(frozen=True)
 class PassThroughTask:
-    """Writes the answers of some queries to the rows of a partition: per query its answer, and where its rows are."""
+    """Writes the answers of some queries to the rows of a partition, into one file.
 
-    answers: tuple[tuple[AnswerTask, tuple[Parcel, ...]], ...]
+    Parameters
+    ----------
+    folder
+        Where the file goes.
+    answers
+        Per query what writes its answer, and where its rows are.
+    """
+
+    folder: AnswerFolder
+    answers: tuple[tuple[AnswerTask | SplitAnswerTask, tuple[Parcel, ...]], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and return a row about each file."""
-        writers = [task.begin() for task, _ in self.answers]
+        """Write, and return a row about the file."""
+        writer = self.folder.begin()
         for batch in batches:
             arrived = Arrived(pa.Table.from_batches([batch]))
-            for writer, (_, parcels) in zip(writers, self.answers, strict=True):
+            for task, parcels in self.answers:
                 for parcel in parcels:
-                    writer.write(arrived.rows(parcel).to_batches())
-        files = [writer.file.close() for writer in writers if writer.file is not None]
+                    writer.write([task], arrived.rows(parcel))
+        files = writer.close()
         if files:
-            yield pa.RecordBatch.from_pylist(files, WRITTEN)
+            yield pa.RecordBatch.from_pydict({"path": list(files)})
 
 
-def pass_through(views: Views, answers: Sequence[tuple[Sql, pa.Schema, AnswerTask]], *, begins: bool) -> DataFrame:
-    """The job that answers some queries: per query what it selects, its columns, and what writes them."""
+def pass_through(
+    views: Views,
+    answers: Sequence[Answering],
+    folder: AnswerFolder,
+    *,
+    begins: bool,
+    tasks: int | None = None,
+) -> DataFrame:
+    """The job that answers some queries: per query what it selects, its columns, and what writes them.
+
+    Its rows are the paths of files. There are at most so many `tasks`, if that is given.
+    """
     exchange = Exchange(HERE)
     wanted = [(task, [_wanted(branch, schema) for branch in flow.branches]) for flow, schema, task in answers]
     for _, some in wanted:
         for each in some:
             exchange.send(each)
     found = tuple((task, tuple(exchange.found(each) for each in some)) for task, some in wanted)
-    return map_in_arrow(views.select(exchange.text, begins), PassThroughTask(found), WRITTEN_ROW)
+    rows = views.select(exchange.text, begins)
+    return map_in_arrow(rows if tasks is None else rows.coalesce(tasks), PassThroughTask(folder, found), PATHS)
 
 
 def _wanted(branch: Select, schema: pa.Schema) -> Wanted:
     below = branch.nested() if branch.calls else branch
-    return Wanted(below, HERE, tuple((name, scalar, schema.field(name).type) for name, scalar in below.items))
+    return Wanted(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,10 @@ from anabranch.engine.join_report import JoinReport
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import QueryFailed
-from anabranch.logical_plan import OP, Plan, Query
-from anabranch.model.names import quoted
+from anabranch.logical_plan import Plan, Query
+from anabranch.model.moments import moment
+from anabranch.model.names import OP, quoted
+from anabranch.operators.base import EVER
 from anabranch.planning.reading import JoinPlan
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
@@ -122,7 +124,20 @@ class ContinuousQuery:
                 f"the answer of {self.name} is a stream, which has no current state",
                 hint="leave out Istream, Dstream and Rstream",
             )
-        return fold_changelog(self.to_dataframe(), self.query.output)
+        if self._engine._manifest.queries[self.name].materialise == "none":
+            raise QueryError(
+                f"nothing is kept of the answer of {self.name}", hint="register it with materialise='auto'"
+            )
+        return fold_changelog(self._engine._contents(self.query), self.query.output)
+
+    @property
+    def filled_since(self) -> datetime | None:
+        """How far back it is filled: it has seen all rows of its streams from this time on; None if it has seen all.
+
+        A query that comes while its streams run sees rows from then on, or, with `history=True`, all that they retain.
+        """
+        since = self._engine._manifest.queries[self.name].since
+        return None if since == EVER else moment(since)
 
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""

@@ -17,7 +17,7 @@ import os
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,14 +25,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch import storage
-from anabranch.engine.answer_files import AnswerFiles, FileSet, fold
+from anabranch.engine.answer_files import AnswerFiles, fold
 from anabranch.engine.descriptions import Description
-from anabranch.engine.layout import first_tick, last_tick, tick_of
+from anabranch.engine.durations import duration
+from anabranch.engine.layout import last_tick
+from anabranch.engine.manifest import SUMMED
 from anabranch.engine.manifest_log import Follower
 from anabranch.engine.marks import Marks
 from anabranch.errors import QueryError, ResourceError, suggest
-from anabranch.logical_plan import OP, TS
 from anabranch.model.moments import micros, moment
+from anabranch.model.names import OP, TS
 from anabranch.operators.base import EVER, FOREVER
 
 ATTEMPTS = 5
@@ -80,6 +82,10 @@ class Reader:
         self._state(name)
         return QueryReader(self, name)
 
+    def rules(self, name: str) -> RulesReader:
+        """The rules of a template by its name; answers carry the key of their rule in front."""
+        return RulesReader(self.query(name))
+
     def queries(self) -> list[dict[str, object]]:
         """For each query what the last tick has committed: status, what it answers, how far it is in time, its rows.
 
@@ -115,14 +121,8 @@ class Reader:
                 f"the checkpoint knows no query {name!r}", hint=suggest(name, list(saved["queries"]), "queries")
             )
         state = saved["queries"][name]
-        return _State(
-            saved["tick"],
-            state["fingerprint"],
-            state.get("registered", 0),
-            state["since"],
-            state["position"],
-            AnswerFiles(self._folder, name, state.get("registered", 0)),
-        )
+        about = ("fingerprint", "registered", "since", "position", "number", "floor", "materialise")
+        return _State(saved["tick"], *(state[each] for each in about))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,9 @@ class _State:
     registered: int
     since: int
     position: int
-    files: AnswerFiles
+    number: int
+    floor: int
+    materialise: str
 
 
 class QueryReader:
@@ -161,6 +163,12 @@ class QueryReader:
     def is_stream(self) -> bool:
         """Whether the answer is a stream; else it is a relation."""
         return self._about(self._reader._state(self.name)).is_stream
+
+    @property
+    def filled_since(self) -> datetime | None:
+        """How far back it is filled: it has seen all rows of its streams from this time on; None if it has seen all."""
+        since = self._reader._state(self.name).since
+        return None if since == EVER else moment(since)
 
     def current(self) -> pa.Table:
         """The relation after the last committed tick: each row as often as it is there."""
@@ -202,18 +210,25 @@ class QueryReader:
 
         def attempt() -> pa.Table:
             state = self._reader._state(self.name)
-            folded = state.files.folded()
             table = read(state, self._about(state))
             now = self._reader._state(self.name)
-            if (now.fingerprint, now.registered, now.files.folded()) != (state.fingerprint, state.registered, folded):
-                raise _gone(state.files.folder)
+            if (now.number, now.floor) != (state.number, state.floor):
+                raise _gone(self._reader._folder)
             return table
 
         return _patiently(f"the answer of query {self.name!r}", attempt)
 
+    def _files(self, state: _State, about: Description) -> AnswerFiles:
+        if state.materialise == "none":
+            raise QueryError(
+                f"nothing is kept of the answer of query {self.name!r}", hint="register it with materialise='auto'"
+            )
+        folder, summed = self._reader._folder, not about.is_stream and state.materialise in SUMMED
+        return AnswerFiles(folder, state.number, state.registered, state.floor, about.schema, summed=summed)
+
     def _current(self, state: _State, about: Description) -> pa.Table:
         self._require_relation(about)
-        return _contents(state.files.up_to(state.tick).read(about.schema))
+        return _contents(self._files(state, about).up_to(state.tick))
 
     def _at(self, state: _State, about: Description, instant: int) -> pa.Table:
         self._require_relation(about)
@@ -228,36 +243,27 @@ class QueryReader:
                 hint="register it with history=True to fill it with rows that its streams retain",
             )
         marks, blocks = self._reader._marks, self._reader._marks.blocks(state.registered, state.tick)
-        folded = state.files.folded()
-        floor = state.registered if folded is None else tick_of(folded)
-        usable = [block for block in blocks if last_tick(block) >= floor]
+        usable = [block for block in blocks if last_tick(block) >= state.floor]
         base = marks.last_before(self.name, usable, instant + 1)
-        if base is None and folded is not None:
+        if base is None and state.floor:
             raise QueryError(
                 f"the answer of query {self.name!r} is not retained back to {moment(instant)}",
                 hint="give it a longer retain=, or ask for a later time",
             )
-        end = marks.first_after(self.name, blocks, instant)
-        start, last = state.files.around(
-            floor if base is None else last_tick(base), state.tick if end is None else last_tick(end), instant + 1
-        )
-        before, later = state.files.up_to(start), state.files.between(start + 1, last)
-        changes = _between(later.read(about.schema), EVER, instant + 1)
-        return _contents(pa.concat_tables([before.read(about.schema), changes]))
+        end, files = marks.first_after(self.name, blocks, instant), self._files(state, about)
+        first = state.registered if base is None else last_tick(base)
+        start, last = files.around(first, state.tick if end is None else last_tick(end), instant + 1)
+        changes = _between(files.between(start + 1, last), EVER, instant + 1)
+        return _contents(pa.concat_tables([files.up_to(start), changes]))
 
     def _rows(self, state: _State, about: Description, first: int, end: int) -> pa.Table:
         marks, blocks = self._reader._marks, self._reader._marks.blocks(state.registered, state.tick)
         before = marks.last_before(self.name, blocks, first)
         after = marks.first_after(self.name, blocks, end - 1)
-        folded, retained = state.files.folded(), min(state.files.blocks(), default=0)
-        floor = state.registered if folded is None else tick_of(folded)
+        files, floor = self._files(state, about), max(state.registered, state.floor)
         start = floor if before is None else max(floor, last_tick(before))
-        last = state.tick if after is None else last_tick(after)
-        found = state.files.between(max(start + 1, first_tick(retained)), last)
-        base = FileSet(folded=folded if start == floor else None)
-        table = pa.concat_tables([each.read(about.schema) for each in (base, found)])
-        if retained != min(state.files.blocks(), default=0):
-            raise _gone(state.files.folder)
+        found = files.between(start + 1, state.tick if after is None else last_tick(after))
+        table = pa.concat_tables([files.read(files.at_floor()), found]) if start == state.floor else found
         return _between(table, first, end).sort_by(TS)
 
     def _require_relation(self, about: Description) -> None:
@@ -266,6 +272,40 @@ class QueryReader:
                 f"the answer of query {self.name!r} is a stream, which has no state",
                 hint="use rows(since=..., until=...), or leave out Istream, Dstream and Rstream",
             )
+
+
+class RulesReader:
+    """The rules of a template in a checkpoint, read-only."""
+
+    def __init__(self, query: QueryReader) -> None:
+        self.query = query
+
+    def __getitem__(self, key: object) -> RuleReader:
+        """One rule."""
+        return RuleReader(self.query, key)
+
+
+class RuleReader:
+    """What one rule answers."""
+
+    def __init__(self, query: QueryReader, key: object) -> None:
+        self._query = query
+        self.key = key
+
+    def current(self, window: str | timedelta | None = None) -> pa.Table:
+        """What holds now; of a stream of answers those of the last `window`, up to the last answered time."""
+        if not self._query.is_stream:
+            return self._own(self._query.current())
+        if window is None:
+            raise QueryError(
+                f"the answers of rules {self._query.name!r} are a stream",
+                hint="say of which time, as in window='1 hour'",
+            )
+        return self._own(self._query.latest(duration(window, "window")))
+
+    def _own(self, answers: pa.Table) -> pa.Table:
+        column = answers.column(0)
+        return answers.filter(pc.equal(column, pa.scalar(self.key, column.type))).drop_columns(answers.column_names[:1])
 
 
 def _contents(changes: pa.Table) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from anabranch.engine.layout import STATE
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.merging import worth_merging
 from anabranch.engine.query_runtime import QueryRuntime
@@ -31,7 +30,7 @@ class Retention:
         self._registry = registry
         self._runtime = runtime
 
-    def forget(self, old: Manifest, new: Manifest) -> list[Path]:
+    def forget(self, new: Manifest) -> list[Path]:
         """Forget what no query and no history needs any more, also none that is yet to be registered again.
 
         Returns the files, to be deleted once that is committed.
@@ -48,7 +47,7 @@ class Retention:
                 gone = new.streams.pop(buffer).files
             state.files = [file for file in state.files if file not in gone]
             deleted += [self._folder / file.path for file in gone]
-        return deleted + [self._folder / STATE / path for path in old.segments() - new.segments()]
+        return deleted
 
     def merge(self, manifest: Manifest, prefix: str) -> list[Path]:
         """Write some small files of each buffer as one; the old ones are to be deleted once that is committed."""

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,7 +19,6 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from sqlglot import exp
 
 from anabranch.cql.templates import compared_with, parameters
-from anabranch.engine.durations import duration
 from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import AnabranchError, QueryError, suggest
 from anabranch.model.names import quoted
@@ -181,19 +179,7 @@ class Rule:
 
     def current(self, window: str | timedelta | None = None) -> pa.Table:
         """What holds now; of a stream of answers those of the last `window`, up to the last answered time."""
-        rules = self._rules
-        reader = rules._engine.reader().query(rules.name)
-        if rules.query.query.is_stream:
-            if window is None:
-                raise QueryError(
-                    f"the answers of rules {rules.name!r} are a stream", hint="say of which time, as in window='1 hour'"
-                )
-            return self._own(reader.latest(duration(window, "window")))
-        return self._own(reader.current())
-
-    def _own(self, answers: pa.Table) -> pa.Table:
-        column = answers[self._rules.key]
-        return answers.filter(pc.equal(column, pa.scalar(self.key, column.type))).drop_columns([self._rules.key])
+        return self._rules._engine.reader().rules(self._rules.name)[self.key].current(window)
 
 
 def rule_columns(

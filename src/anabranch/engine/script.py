@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
 
 
-def execute(engine: Engine, spark: SparkSession, text: str, *, bounded: bool) -> list[str]:
+def execute(engine: Engine, spark: SparkSession, script: str | Sequence[cql.Statement], *, bounded: bool) -> list[str]:
     """Carry out a script; what its statements have to say, such as the answer of `Show`."""
     said = []
-    for statement in parse(text):
+    for statement in parse(script) if isinstance(script, str) else script:
         answer = _execute(engine, spark, statement, bounded)
         said += [answer] if answer else []
     return said
@@ -61,7 +61,7 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
         case cql.Resume():
             _query(engine, statement.name).resume()
         case cql.Show():
-            return engine.describe(statement.kind)
+            return engine.describe(statement.kind, like=statement.like)
         case cql.Explain():
             return _explain(engine, statement)
     return None
@@ -194,7 +194,7 @@ def _query(engine: Engine, name: str) -> ContinuousQuery:
 
 def _explain(engine: Engine, statement: cql.Explain) -> str:
     if isinstance(statement.target, str):
-        query = _query(engine, statement.target).query
-    else:
-        query = engine.bind(statement.target.ast)
+        handle = _query(engine, statement.target)
+        return f"{handle.explain()}\n\n{mermaid(handle.query)}"
+    query = engine.bind(statement.target.ast)
     return f"{render(query.plan)}\n\n{mermaid(query)}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from html import escape
 
 from anabranch import html
 from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.network import sharing
 from anabranch.engine.registry import Registry
+from anabranch.engine.shared_nodes import SharedNode, shared_nodes
 from anabranch.errors import QueryError, in_a_line, suggest
 from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
@@ -20,7 +23,9 @@ from anabranch.tables import text_table
 
 KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
-NUMBERS = ("rows", "late", "unusable", "queries")
+MOST_SHOWN = 100
+"""Rows of a table; of more it tells how many there are."""
+NUMBERS = ("rows", "late", "unusable", "queries", "state rows", "saved rows", "saved bytes")
 
 
 @dataclass(frozen=True)
@@ -32,15 +37,52 @@ class Listing:
 
     def text(self) -> str:
         """For terminals."""
-        return text_table(self.titles, self.rows, left=[each for each in self.titles if each not in NUMBERS])
+        shown = self.rows[:MOST_SHOWN]
+        table = text_table(self.titles, shown, left=[each for each in self.titles if each not in NUMBERS])
+        return "\n".join([table, *self._rest()])
 
     def html(self) -> str:
         """For notebooks."""
-        return html.table(self.titles, self.rows, words=len(self.titles))
+        table = html.table(self.titles, self.rows[:MOST_SHOWN], words=len(self.titles))
+        return "".join([table, *(f"<p>{escape(each)}</p>" for each in self._rest())])
+
+    def like(self, pattern: str) -> Listing:
+        """Only rows whose first column fits a pattern of SQL: `%` stands for any text, `_` for any character."""
+        parts = (".*" if each == "%" else "." if each == "_" else re.escape(each) for each in pattern)
+        fits = re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+        return replace(self, rows=[row for row in self.rows if fits.fullmatch(row[0])])
+
+    def _rest(self) -> list[str]:
+        """How many there are, if they are too many to be shown."""
+        if len(self.rows) <= MOST_SHOWN:
+            return []
+        kinds = Counter(row[1] for row in self.rows) if "status" in self.titles else {}
+        counts = f" ({', '.join(f'{count:,} {kind}' for kind, count in kinds.items())})" if kinds else ""
+        return [f"the first {MOST_SHOWN} of {len(self.rows):,}{counts}; Like 'a%' shows those whose names begin with a"]
 
 
-def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """The table of a kind."""
+def listing(
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
+    like: str | None = None,
+) -> Listing:
+    """The table of a kind, failed queries first; `folds` are the queries that are answered as one."""
+    found = _listing(kind, registry, manifest, titles, reports, folds)
+    return found if like is None else found.like(like)
+
+
+def _listing(
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
+) -> Listing:
     match kind:
         case "queries":
             return _queries(registry, manifest)
@@ -63,7 +105,7 @@ def listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[t
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
-            return _sharing(manifest, titles)
+            return _sharing(shared_nodes(manifest, titles, reports), folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -73,20 +115,25 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
         ("query", "status", "up to", "rows", *(["why"] if some_failed else [])),
         [
             (name, query.status, _time(states[name].position), f"{states[name].rows:,}", *why)
-            for name, query in registry.queries.items()
+            for name, query in sorted(registry.queries.items(), key=lambda each: each[1].error is None)
             for why in [[in_a_line(query.error) if query.error else ""] if some_failed else []]
         ],
     )
 
 
-def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """Operators that several queries use."""
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+    """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
-    for node, names in sorted(sharing(manifest).items()):
-        stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
-        some = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
-        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", some))
-    return Listing(("operator", "node", "queries", "used by"), rows)
+    for each in nodes:
+        numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
+        rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
+    for template, members in sorted(folds.items()):
+        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
+    return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
 
 
 def _changed(manifest: Manifest, name: str) -> str:

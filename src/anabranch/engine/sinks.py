@@ -7,29 +7,65 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from anabranch import storage
+from anabranch.engine.answer_blocks import BlockFile, conformed
+from anabranch.engine.answer_files import rows_of
 from anabranch.engine.failures import SPARKS, summarize
 from anabranch.errors import QueryError, ResourceError, suggest
 from anabranch.formats import FILE_FORMATS
-from anabranch.logical_plan import TS
+from anabranch.model.names import TS
 
 SHOWN_ROWS = 20
+DRIVER_BYTES = 8_000_000
+"""What is larger is written by workers."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a query answers in a tick: files, and a way to read them."""
+    """What a query answers in a tick.
+
+    Parameters
+    ----------
+    tick
+        The tick.
+    files
+        Files of answers that have something of the query.
+    query
+        Its number.
+    schema
+        Of its answer.
+    read
+        Reads rows from such files, in workers.
+    """
 
     tick: int
     files: Sequence[Path]
+    query: int
+    schema: pa.Schema
     read: Callable[[Sequence[Path]], DataFrame]
 
     @property
     def answer(self) -> DataFrame:
         """The rows."""
         return self.read(self.files)
+
+    @property
+    def bytes(self) -> int:
+        """How large the rows are in the files."""
+        found = 0
+        for path in self.files:
+            with BlockFile(path) as file:
+                found += int(file.of(self.query)["bytes"].sum())
+        return found
+
+    def table(self) -> pa.Table:
+        """The rows, read here and now."""
+        parts = (conformed(each, self.schema) for each in rows_of(self.query, self.files))
+        return pa.concat_tables([self.schema.empty_table(), *parts])
 
 
 class Sink(Protocol):
@@ -88,10 +124,12 @@ class Files:
         name = f"tick={given.tick:012d}"
         final, beside = self._folder / name, self._folder / f".{name}"
         storage.remove(beside)
-        if self._kind == "parquet":
+        if self._kind == "parquet" and given.bytes <= DRIVER_BYTES:
             storage.make_folder(beside)
-            for file in (part for written in given.files for part in storage.parts(written)):
-                storage.link(file, beside / file.name)
+            file = storage.NewFile(beside / "part-0.parquet")
+            with file.writing():
+                pq.write_table(given.table(), file.sink, compression="snappy")
+            file.close()
             storage.sync(beside)
         else:
             storage.make_folder(self._folder)

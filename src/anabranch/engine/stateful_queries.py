@@ -13,6 +13,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.engine.answer_blocks import answered
 from anabranch.engine.failures import fail, unwrap
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.network import join_nodes
@@ -81,7 +82,7 @@ class StatefulQueries:
             self._begin(manifest, each, manifest.queries[each.query.name])
         try:
             for until, queries in self._together(manifest, advances):
-                join_nodes(manifest, {query.name for query in queries})
+                join_nodes(manifest, {query.name for query in queries}, self._runtime.taps)
                 tick = self._runtime.tick(queries, manifest, until, prefix, reports)
                 ticks.append(tick)
                 parts += tick.frames()
@@ -91,16 +92,17 @@ class StatefulQueries:
                 tick.release()
         for each in advances:
             manifest.queries[each.query.name].position = each.until
-        found = [(row["name"], row["path"], row["rows"]) for row in written]
-        found += [(f.query, f.path, f.rows) for report in book.reports.values() for f in report.written]
-        for name, _, rows in found:
-            manifest.queries[name].rows += rows
+        paths = [row["path"] for row in written]
+        paths += [path for report in book.reports.values() for path in report.written]
+        names = manifest.named()
+        for number, found in answered(self._runtime.indexes(paths)).items():
+            manifest.queries[names[number]].rows += found.rows
         for (node, cell), report in book.reports.items():
             manifest.nodes.setdefault(node, {})[cell] = report.log
         self._runtime.joins.enter(book.reports)
         self.reports.update(book.reports)
         self.last.update(book.reports)
-        return [path for _, path, _ in found]
+        return paths
 
     def _together(self, manifest: Manifest, advances: Sequence[Advance]) -> Iterator[tuple[int, list[ContinuousQuery]]]:
         """Queries that are equally far, and go equally far."""

@@ -10,20 +10,19 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from anabranch import storage
+from anabranch.engine.answer_blocks import Answered, answered
 from anabranch.engine.batch_writer import latest_of, time_of
 from anabranch.engine.failures import fail, is_fatal, unwrap
 from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import StreamInput
-from anabranch.engine.layout import ANSWERS, UNCONFIRMED, filed
+from anabranch.engine.layout import UNCONFIRMED
 from anabranch.engine.manifest import Manifest, StoredFile
-from anabranch.engine.parquet_statistics import ParquetStatistics
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.registry import Registry
@@ -46,10 +45,10 @@ class Offer:
 
 @dataclass(frozen=True)
 class Passed:
-    """What a query without state has answered: a folder that Spark has written, or files that are to be confirmed."""
+    """What a query without state has answered, and the files of the job that answered it, with those of others."""
 
-    folder: Path | None = None
-    files: tuple[str, ...] = ()
+    answered: Answered
+    files: tuple[str, ...]
 
 
 class StatelessQueries:
@@ -113,14 +112,14 @@ class StatelessQueries:
             name = offer.stream.name
             reading = [query for query in readers if scans(query.query.plan, "stream") == [name]]
             done = [query for query in reading if query.name in took]
-            answered = _together([ParquetStatistics.of(self._unconfirmed(took[query.name])) for query in done])
-            in_time = self._in_time(offer.stream, answered)
+            about = _together([took[query.name].answered for query in done])
+            in_time = self._in_time(offer.stream, about)
             if in_time:
                 files += [path for query in done for path in took[query.name].files]
             if in_time and len(done) == len(reading):
                 # Time ends with the last row of a bounded stream, also if no query answers it.
-                last = _last(rows[name], latest_of(offer.stream)) if bounded else answered.last
-                self._book(manifest, offer, replace(answered, last=last))
+                last = _last(rows[name], latest_of(offer.stream)) if bounded else about.last
+                self._book(manifest, offer, replace(about, last=last))
                 continue
             if not self.take(offer):
                 continue
@@ -130,7 +129,7 @@ class StatelessQueries:
                 self._discard(manifest, query, took[query.name])
             taken = self._take_together(manifest, again, {}, prefix)
             files += [path for passed in taken.values() for path in passed.files]
-        return files
+        return list(dict.fromkeys(files))
 
     def _take_together(
         self, manifest: Manifest, readers: Sequence[ContinuousQuery], offered: Mapping[str, DataFrame], prefix: str
@@ -156,60 +155,43 @@ class StatelessQueries:
     def _answer_together(
         self, manifest: Manifest, queries: Sequence[ContinuousQuery], rows: DataFrame, prefix: str, begins: bool
     ) -> dict[str, Passed]:
-        """Answer some rows; if that fails, halves of the queries are tried."""
-        if len(queries) == 1:
-            found = self._answer_alone(manifest, queries[0], rows, prefix, begins)
-            return {queries[0].name: found} if found else {}
+        """Answer some rows; if that fails, halves of the queries are tried: one alone fails."""
         try:
-            written = self._runtime.direct_together(queries, manifest, rows, prefix, begins=begins).collect()
+            written = self._runtime.direct(queries, manifest, rows, prefix, begins=begins).collect()
+            files = tuple(row["path"] for row in written)
+            found = answered(self._runtime.indexes(files))
         except Exception as error:
+            if len(queries) == 1:
+                fail(queries[0], error)
+                return {}
             log.warning("a batch of %s queries is tried again: %s", len(queries), unwrap(error))
             middle = len(queries) // 2
             halves = (queries[:middle], queries[middle:])
             tried = [self._answer_together(manifest, half, rows, prefix, begins) for half in halves]
             return tried[0] | tried[1]
-        for row in written:
-            manifest.queries[row["name"]].rows += row["rows"]
+        took = {}
         for query in queries:
-            manifest.queries[query.name].tick = manifest.tick
-        return {q.name: Passed(files=tuple(r["path"] for r in written if r["name"] == q.name)) for q in queries}
-
-    def _answer_alone(
-        self, manifest: Manifest, query: ContinuousQuery, rows: DataFrame, prefix: str, begins: bool
-    ) -> Passed | None:
-        """Answer some rows; None if that failed."""
-        state, folder = manifest.queries[query.name], self._folder / ANSWERS / query.name / f"{filed(prefix)}.parquet"
-        try:
-            storage.make_folder(folder.parent)
-            self._runtime.direct(query, manifest, rows, begins=begins).write.parquet(storage.uri(folder))
-            storage.settle_tree(folder)
-        except Exception as error:
-            with suppress(OSError):
-                storage.remove(folder)
-            fail(query, error)
-            return None
-        state.rows += ParquetStatistics.of([folder]).rows
-        state.tick = manifest.tick
-        return Passed(folder)
+            state = manifest.queries[query.name]
+            took[query.name] = Passed(found.get(state.number, Answered()), files)
+            state.rows += took[query.name].answered.rows
+            state.tick = manifest.tick
+        return took
 
     def _discard(self, manifest: Manifest, query: ContinuousQuery, passed: Passed) -> None:
-        state, paths = manifest.queries[query.name], self._unconfirmed(passed)
-        state.rows -= ParquetStatistics.of(paths).rows
+        """Forget what a query has answered; all others in these files read the same stream."""
+        state = manifest.queries[query.name]
+        state.rows -= passed.answered.rows
         state.tick = manifest.tick - 1
-        for path in paths:
-            storage.remove(path)
+        for path in passed.files:
+            storage.remove(self._folder / (path + UNCONFIRMED))
 
-    def _unconfirmed(self, passed: Passed) -> list[Path]:
-        folder = [passed.folder] if passed.folder else []
-        return [*folder, *(self._folder / (path + UNCONFIRMED) for path in passed.files)]
-
-    def _in_time(self, stream: StreamInput, answered: ParquetStatistics) -> bool:
+    def _in_time(self, stream: StreamInput, answered: Answered) -> bool:
         if answered.first is None or answered.last is None:
             return not answered.rows
         in_time = answered.first >= self._ingest.closed(stream.name) and answered.last <= latest_of(stream)
         return in_time and not answered.nulls
 
-    def _book(self, manifest: Manifest, offer: Offer, answered: ParquetStatistics) -> None:
+    def _book(self, manifest: Manifest, offer: Offer, answered: Answered) -> None:
         """A batch that did not go through the buffer."""
         stream, state = offer.stream, manifest.streams[offer.stream.name]
         state.batch = offer.batch
@@ -221,11 +203,11 @@ class StatelessQueries:
         self._ingest.booked(stream.name, offer.batch)
 
 
-def _together(found: Sequence[ParquetStatistics]) -> ParquetStatistics:
+def _together(found: Sequence[Answered]) -> Answered:
     """What several queries answered of one batch: it has as many rows as the one that answered most, or more."""
     times = [time for each in found for time in (each.first, each.last) if time is not None]
     rows, nulls = max((each.rows for each in found), default=0), sum(each.nulls for each in found)
-    return ParquetStatistics(rows, nulls, min(times, default=None), max(times, default=None))
+    return Answered(rows, nulls, min(times, default=None), max(times, default=None))
 
 
 def _last(rows: DataFrame, latest: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,8 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch import storage
-from anabranch.engine.layout import ANSWERS, UNCONFIRMED
-from anabranch.logical_plan import OP, TS
+from anabranch.engine.layout import UNCONFIRMED
 from anabranch.operators.base import TIME, WEIGHT
-from anabranch.spark.continuous.cell_task import WrittenFile
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST
 
 WRITTEN = pa.schema(
@@ -151,72 +149,6 @@ class SumsTask:
                 yield pa.RecordBatch.from_pylist([about | rows], WRITTEN)
 
 
-@dataclass(frozen=True)
-class AnswerTask:
-    """Writes the rows of an answer into a file of its own per cell.
-
-    Parameters
-    ----------
-    name
-        Of the query.
-    folder
-        Of the checkpoint.
-    prefix
-        Of file names: block, tick and attempt.
-    output
-        The columns of a stage's result, each with its name in the answer.
-    changes
-        Whether the answer is a changelog.
-    """
-
-    name: str
-    folder: str
-    prefix: str
-    output: tuple[tuple[str, str], ...]
-    changes: bool
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write, and return a row about the file."""
-        writer = self.begin()
-        writer.write(batches)
-        if writer.file is not None:
-            yield pa.RecordBatch.from_pylist([writer.file.close()], WRITTEN)
-
-    def begin(self) -> _AnswerWriter:
-        """Begin to write."""
-        return _AnswerWriter(self)
-
-    def _answer(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {shown: batch.column(unique) for unique, shown in self.output}
-        columns[TS] = batch.column(TIME).cast(pa.timestamp("us", "UTC"))
-        if self.changes:
-            columns[OP] = pc.if_else(pc.greater(batch.column(WEIGHT), 0), "+", "-")
-        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
-
-
-class _AnswerWriter:
-    """The file of an answer, made when there is something to write."""
-
-    def __init__(self, task: AnswerTask) -> None:
-        self._task = task
-        self.file: _File | None = None
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write some rows."""
-        task = self._task
-        for batch in batches:
-            if batch.num_rows:
-                self.file = self.file or _File(task.folder, ANSWERS, task.name, task.prefix)
-                self.file.write(pa.Table.from_batches([task._answer(batch)]))
-
-    def close(self) -> list[WrittenFile]:
-        """The end; returns what was written."""
-        if self.file is None:
-            return []
-        about = self.file.close()
-        return [WrittenFile(self._task.name, str(about["path"]), self.file.rows)]
-
-
 class _Files:
     """Files of one task, each opened when there is something to write."""
 
@@ -291,7 +223,6 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 def confirm(folder: Path, paths: Sequence[str]) -> None:
     """The tasks that wrote files are those whose results count: such as were repeated or given up leave others."""
-    storage.require(folder / (path + UNCONFIRMED) for path in paths)
     for path in paths:
         storage.rename(folder / (path + UNCONFIRMED), folder / path)
 

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.join_ledger import of_node
 from anabranch.engine.manifest import Manifest, QueryState
+from anabranch.engine.shared_nodes import shared_nodes
 from anabranch.operators.base import EVER
 from anabranch.spark.continuous.cell_task import CellReport, Reports
 from anabranch.spark.continuous.summaries import stream_of
@@ -66,7 +67,7 @@ def published(
     """The rows of a tick: counts, rates, selectivities, memory, lag, and the probes of joins."""
     moment = datetime.now(UTC)
     found = [("", "engine", "seconds", did.seconds), *_streams(old, new, did), *_queries(old, new)]
-    found += [*_operators(new, did, titles), *_probes(new, did, titles, joined)]
+    found += [*_operators(new, did, titles), *_shared(new, did, titles), *_probes(new, did, titles, joined)]
     return [
         (moment, new.tick * 1_000_000 + number, query or None, entity, what, float(value))
         for number, (query, entity, what, value) in enumerate(found)
@@ -104,6 +105,18 @@ def _lag(manifest: Manifest, state: QueryState) -> float | None:
     shown = [manifest.streams[name].newest for name in map(stream_of, state.needs) if name in manifest.streams]
     newest = max((time for time in shown if time is not None), default=None)
     return None if newest is None or state.position == EVER else max(0.0, (newest - state.position) / 1e6)
+
+
+def _shared(
+    manifest: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str]
+) -> Iterator[tuple[str, str, str, float]]:
+    """Operators that several queries use, and the state that this saves."""
+    ran = {node for node, _ in did.reports}
+    for each in shared_nodes(manifest, titles, did.reports):
+        if each.node in ran:
+            yield "", f"{each.title} {each.node}", "queries", len(each.queries)
+            yield "", f"{each.title} {each.node}", "saved rows", each.saved_rows
+            yield "", f"{each.title} {each.node}", "saved bytes", each.saved_bytes
 
 
 def _operators(

@@ -5,7 +5,7 @@ is that of what has changed, not of what is registered.
 
 >>> from anabranch.operators.segments import Segment
 >>> old, new = (Manifest(2, tick, {"s": StreamState(rows=rows)}) for tick, rows in ((7, 100), (8, 150)))
->>> new.nodes["f00d.0"] = {1: (Segment("f00d.0/1-a.arrow", "inputs", 640),)}
+>>> new.nodes["f00d.0"] = {1: (Segment("8-a-1.log", "inputs", 640),)}
 >>> record = changes(old, new)
 >>> record["streams"]
 {'s': {'rows': 150}}
@@ -30,6 +30,7 @@ def as_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "cells": manifest.cells,
         "tick": manifest.tick,
+        "numbers": manifest.numbers,
         "streams": {name: asdict(state) for name, state in manifest.streams.items()},
         "queries": {name: _query(state) for name, state in manifest.queries.items()},
         "relations": {name: asdict(state) for name, state in manifest.relations.items()},
@@ -42,6 +43,7 @@ def changes(old: Manifest, new: Manifest) -> dict[str, Any]:
     gone = {part: [name for name in getattr(old, part) if name not in getattr(new, part)] for part in PARTS}
     return {
         "tick": new.tick,
+        "numbers": new.numbers,
         "streams": _differing({n: _stream_change(old.streams.get(n), state) for n, state in new.streams.items()}),
         "queries": _differing({n: _query_change(old.queries.get(n), state) for n, state in new.queries.items()}),
         "relations": {n: asdict(state) for n, state in new.relations.items() if state != old.relations.get(n)},
@@ -52,7 +54,7 @@ def changes(old: Manifest, new: Manifest) -> dict[str, Any]:
 
 def applied(saved: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest, as JSON, brought up to a record of the tick after it; what was given stays as it is."""
-    new = {**saved, "tick": record["tick"], **{part: dict(saved[part]) for part in PARTS}}
+    new = {**saved, "tick": record["tick"], "numbers": record["numbers"], **{part: dict(saved[part]) for part in PARTS}}
     for part, names in record["gone"].items():
         for name in names:
             del new[part][name]

@@ -12,6 +12,7 @@ from anabranch import storage
 from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import Progress, StreamInput, complete_until
 from anabranch.engine.layout import STATE, prefix_of
+from anabranch.engine.log_files import changed, gather
 from anabranch.engine.manifest import Manifest
 from anabranch.engine.manifest_log import ManifestLog
 from anabranch.engine.query_runtime import QueryRuntime
@@ -92,10 +93,12 @@ class TickRunner:
         answers += self._stateful.advance(new, advances, prefix)
         self._close(new)
         self.queued = _queued(new)
-        gone = self._retention.forget(manifest, new) + self._retention.merge(new, prefix)
+        gone = self._retention.forget(new) + self._retention.merge(new, prefix)
+        gather(new, self._folder / STATE, f"{prefix}.log")
+        came, went = changed(manifest, new)
+        gone += [self._folder / STATE / path for path in went]
         confirm(self._folder, answers)
-        segments = [f"{STATE}/{path}" for path in new.segments() - manifest.segments()]
-        storage.settle(self._folder / path for path in (*answers, *segments))
+        storage.settle(self._folder / path for path in (*answers, *(f"{STATE}/{path}" for path in came)))
         for name, query in self._registry.queries.items():
             new.queries[name].status = query.status
         self._log.commit(new)

@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch.errors import UnknownColumn
-from anabranch.mesh.attributes import Column, SampleColumns, numeric, whole
+from anabranch.mesh.attributes import Column, SampleColumns, is_ordered, numeric, whole
 from anabranch.mesh.induction import Limits, induce
 from anabranch.mesh.nodes import (
     Among,
@@ -144,11 +144,11 @@ class _Arrow:
         if test.attribute not in self.columns:
             raise UnknownColumn(test.attribute, list(self.columns), where="the classifier of a mesh")
         array = whole(self.columns[test.attribute])
-        if isinstance(test, AtMost):
-            if test.attribute not in self._numbers:
-                self._numbers[test.attribute] = numeric(array)
-            return np.asarray(self._numbers[test.attribute] <= test.threshold)
-        return _among(test, array)
+        if isinstance(test, Among) and not test.numeric:
+            return _among(test, array)
+        if test.attribute not in self._numbers:
+            self._numbers[test.attribute] = numeric(array)
+        return _holds(test, self._numbers[test.attribute])
 
 
 class _Sampled:
@@ -159,10 +159,17 @@ class _Sampled:
 
     def holds(self, test: Test) -> Mask:
         values = self.columns[test.attribute]
-        if isinstance(test, AtMost):
-            return np.asarray(values <= test.threshold)
+        if isinstance(test, AtMost) or is_ordered(values):
+            return _holds(test, values)
         listed = set(test.values)
         return np.fromiter((v in listed for v in values), dtype=np.bool_, count=len(values))
+
+
+def _holds(test: Test, values: Column) -> Mask:
+    """The answers for numbers."""
+    if isinstance(test, AtMost):
+        return np.asarray(values <= test.threshold)
+    return np.isin(values, np.array(test.values, dtype=np.float64))
 
 
 def _among(test: Among, array: pa.Array) -> Mask:

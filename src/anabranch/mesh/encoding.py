@@ -2,13 +2,14 @@
 
 Numbers become their ranks, so no precision is lost to the learner's short floats; NULL ranks last. The frequent values
 of a discrete attribute are put into several sequences: each alone, and sorted by how often each target is met among
-their rows. The first values of a sequence then form the set of a membership test; rare values and NULL come last.
+their rows. The first values of a sequence then form the set of a membership test; rare values and NULL come last. Whole
+numbers of few values, such as hours, are taken both ways.
 
 >>> zones = np.array(["north", "south", "north", "south", None], dtype=object)
 >>> target = np.array([[1.0], [0.0], [1.0], [0.0], [0.0]])
->>> features = encode({"zone": zones, "u": np.array([1.0, 2.0, 4.0, np.nan, 2.0])}, target)
+>>> features = encode({"zone": zones, "u": np.array([1.5, 2.0, 4.0, np.nan, 2.0])}, target)
 >>> [(f.attribute, f.steps, f.codes.tolist()) for f in features[-1:]]
-[('u', (1.0, 2.0, 4.0), [0, 1, 2, 3, 1])]
+[('u', (1.5, 2.0, 4.0), [0, 1, 2, 3, 1])]
 >>> features[-1].test(1), features[0].test(0)
 (AtMost(attribute='u', threshold=3.0), Among(attribute='zone', values=('north',)))
 """
@@ -29,6 +30,8 @@ from anabranch.model.arrays import Floats, Rows
 
 FREQUENT_VALUES = 24
 FEWEST_ROWS = 2
+LARGEST_LISTED = 2**31
+"""Larger whole numbers are times, mostly."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ def encode(columns: SampleColumns, targets: Floats) -> list[Feature]:
     for attribute, values in columns.items():
         if is_ordered(values):
             found.append(_ranked(attribute, values))
+            if _few_whole(found[-1].steps):
+                found.extend(_sequences(attribute, _listed(values), targets))
         else:
             found.extend(_sequences(attribute, values, targets))
     return [f for f in found if len(f.codes) and f.codes.min() < f.codes.max()]
@@ -66,6 +71,15 @@ def _ranked(attribute: str, values: Column) -> Feature:
     codes = np.full(len(values), len(steps), dtype=np.int64)
     codes[there] = ranks
     return Feature(attribute, tuple(steps.tolist()), codes, ordered=True)
+
+
+def _few_whole(steps: tuple[float, ...]) -> bool:
+    """Whether numbers are whole, small and few; of two, a range says as much."""
+    return 2 < len(steps) <= FREQUENT_VALUES and all(abs(v) <= LARGEST_LISTED and v == int(v) for v in steps)
+
+
+def _listed(values: Column) -> Column:
+    return np.array([int(v) if there else None for v, there in zip(values, known(values), strict=True)], dtype=object)
 
 
 def _sequences(attribute: str, values: Column, targets: Floats) -> Iterator[Feature]:

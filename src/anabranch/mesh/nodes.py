@@ -18,7 +18,7 @@ from typing import Any
 
 from anabranch.routing.json_values import from_json, to_json
 
-Value = str | bool
+Value = str | bool | int
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,15 @@ class AtMost:
 
 @dataclass(frozen=True)
 class Among:
-    """A value is one of those listed."""
+    """A value is one of those listed: texts, true or false, or whole numbers."""
 
     attribute: str
     values: tuple[Value, ...]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it lists numbers."""
+        return not any(isinstance(value, str | bool) for value in self.values)
 
     def text(self, answer: bool) -> str:
         """The test as people read it, for one of its two answers."""

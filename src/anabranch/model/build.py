@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from anabranch.calls.rate import Rate
+from anabranch.calls.rules import CallRules, Cost, call_rules
 from anabranch.errors import QueryError, suggest
 from anabranch.model.column_text import column_text
 from anabranch.model.predicates import Flavour, Kind, LookupPredicate, NativePredicate, Predicate, PythonPredicate
@@ -38,6 +41,14 @@ def predicate(
     strict: bool = False,
     pinned: bool = False,
     time_limit: float | None = None,
+    concurrency: int | None = None,
+    rate: Rate | None = None,
+    timeout: str | float | None = None,
+    retries: int | None = None,
+    cost: Cost | float | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    batch: int | None = None,
+    version: str | None = None,
 ) -> Predicate:
     """A predicate from a Python function of some columns (or a named native one, from a column expression or SQL text).
 
@@ -66,14 +77,34 @@ def predicate(
         Keep it behind the predicates written before it; keep it exactly where it is written.
     time_limit
         Seconds that one call on a chunk of rows may take before the job fails with a clear error; at least 0.01.
+    concurrency, rate, timeout, retries, cost, cache, batch, version
+        Of a function that calls a model or a service, as any `async def` function does: see `CallRules`. It may return
+        an `ab.Reply`, which tells what the call has cost.
 
     >>> def has_signature(payload: str) -> bool:
     ...     return "evil" in payload
     >>> predicate(has_signature, "payload").name
     'has_signature'
     """
+    calling = {
+        "concurrency": concurrency,
+        "rate": rate,
+        "timeout": timeout,
+        "retries": retries,
+        "cost": cost,
+        "cache": cache,
+        "batch": batch,
+        "version": version,
+    }
     if isinstance(function, str) or is_column(function):
-        unused = {"columns": columns, "returns": returns, "keep": keep, "test": test, "time_limit": time_limit}
+        unused = {
+            "columns": columns,
+            "returns": returns,
+            "keep": keep,
+            "test": test,
+            "time_limit": time_limit,
+            **calling,
+        }
         _refuse_for_columns([option for option, given in unused.items() if given not in (None, ())])
         return native(function, name=name, kind=kind, strict=strict, pinned=pinned)
     if kind is None:
@@ -83,8 +114,11 @@ def predicate(
     _check_kind(name, kind)
     _check_returns(name, returns, test)
     _check(name, columns, keep, time_limit)
+    calls = _calls(name, function, flavour, calling)
     _check_parameters(name, function, flavour, columns)
-    return PythonPredicate(name, kind, strict, pinned, function, columns, flavour, returns, keep, test, time_limit)
+    return PythonPredicate(
+        name, kind, strict, pinned, function, columns, flavour, returns, keep, test, time_limit, calls
+    )
 
 
 def lookup(
@@ -204,6 +238,20 @@ def _unwrap(function: Any, returns: Any, columns: int) -> tuple[Callable[..., An
     return function, flavour_of(function, columns), returns
 
 
+def _calls(name: str, function: Any, flavour: Flavour, calling: dict[str, Any]) -> CallRules | None:
+    """The rules of a function that calls; None for any other one."""
+    given = [option for option, value in calling.items() if value is not None]
+    if not given and not inspect.iscoroutinefunction(function):
+        return None
+    if flavour != "scalar":
+        option = f"has {given[0]}, and " if given else "is async, and "
+        raise QueryError(
+            f"predicate {name!r} {option}takes whole columns",
+            hint="a function that calls gets one row at a time, or lists of values with batch=...",
+        )
+    return call_rules(name, calling)
+
+
 def _check_kind(name: str, kind: Any) -> None:
     """Refuse what is not a string; `Predicate` refuses strings that are not kinds."""
     if kind is not None and not isinstance(kind, str):
@@ -271,10 +319,9 @@ def _refuse_for_columns(options: Sequence[str]) -> None:
 
 def _check_parameters(name: str, function: Callable[..., Any], flavour: Flavour, columns: Sequence[str]) -> None:
     """Refuse a function whose signature does not take its columns; some built-in ones have none."""
-    if inspect.iscoroutinefunction(function) or (flavour == "scalar" and inspect.isgeneratorfunction(function)):
-        kind = "a generator" if inspect.isgeneratorfunction(function) else "an async function"
+    if inspect.isasyncgenfunction(function) or (flavour == "scalar" and inspect.isgeneratorfunction(function)):
         raise QueryError(
-            f"predicate {name!r} is {kind}, which does not return a result",
+            f"predicate {name!r} is a generator, which does not return a result",
             hint="use a function that returns one; a generator of batches takes and yields Iterator[pd.Series]",
         )
     try:

@@ -1,6 +1,9 @@
-"""Names in texts of SQL: wherever one is written down, it is quoted here."""
+"""Names of columns: how one is quoted in SQL, and those that answers have besides their own."""
 
 from __future__ import annotations
+
+TS, OP = "_ts", "_op"
+"""The time of a row of an answer, and in relations whether it enters or leaves."""
 
 
 def quoted(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from anabranch.calls.rules import CallRules
 from anabranch.errors import QueryError, suggest
 
 Kind = Literal["pure", "fallible", "volatile"]
@@ -89,7 +90,7 @@ class NativePredicate(Predicate):
 
 @dataclass(frozen=True)
 class PythonPredicate(Predicate):
-    """A Python function of some columns; see `anabranch.predicate`."""
+    """A Python function of some columns; see `anabranch.predicate`. With `calls`, it calls a model or a service."""
 
     function: Callable[..., Any] = field(default=lambda: None)
     columns: tuple[str, ...] = ()
@@ -98,6 +99,7 @@ class PythonPredicate(Predicate):
     keep: str | None = None
     test: Callable[[Any], Any] | None = None
     time_limit: float | None = None
+    calls: CallRules | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ class Tick:
         Sorted instants in [start, until) at which some input has an element; only `Rstream` asks for them.
     slides
         Or the steps at whose multiples, from the origin on, these instants lie.
+    taps
+        Instants for each of the taps of an operator; see `tapped.py`.
     """
 
     start: int
@@ -62,6 +64,7 @@ class Tick:
     origin: int | None = None
     instants: Micros = field(default_factory=lambda: np.empty(0, np.int64))
     slides: tuple[int, ...] = ()
+    taps: Mapping[str, Micros] = field(default_factory=dict)
 
 
 class Operator(ABC):
@@ -82,6 +85,10 @@ class Operator(ABC):
         The state is that of the end of the tick once all have been taken.
         """
         yield self.advance(inputs, tick)
+
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[int | None, pa.Table]:
+        """Like `advance`, for an operator that has several outputs."""
+        return {None: self.advance(inputs, tick)}
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Like `advance` without the result: to bring a copy of the state up to date."""

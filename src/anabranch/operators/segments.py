@@ -3,6 +3,8 @@
 Operators are functions of their inputs, so the inputs are the log: to replay them gives the state. Once the log
 is more than twice as large as the state, or has many files, a snapshot of the state is written instead, and the log
 before it can be deleted. A worker that holds the state of an earlier tick reads only what it has missed.
+
+The operators of a task write into one file per tick, one segment after the other.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch import storage
-from anabranch.operators.base import EVER, Operator, Tick
+from anabranch.operators.base import EVER, Tick
+from anabranch.operators.tapped import TappedOperator
 
 LONGEST_LOG = 64
-"""Files in a log before a snapshot is written, whatever their size."""
+"""Segments in a log before a snapshot is written, whatever their size."""
 LOG_PER_STATE = 2
 """A snapshot is written once the log has more than this many times the bytes of the state."""
 SMALLEST_LOG_BYTES = 4_000_000
@@ -31,11 +34,41 @@ INPUT = "_input"
 
 @dataclass(frozen=True)
 class Segment:
-    """One file of a log; a snapshot stands for all that came before it."""
+    """A part of a log: so many bytes of a file. A snapshot stands for all that came before it."""
 
     path: str
     kind: Literal["inputs", "snapshot"]
     bytes: int
+    offset: int = 0
+
+
+class LogFile:
+    """The file into which the operators of a task write their segments, made when there is something to write.
+
+    Parameters
+    ----------
+    folder
+        Of all such files.
+    path
+        The name of this one.
+    """
+
+    def __init__(self, folder: Path, path: str) -> None:
+        self.folder = folder
+        self.path = path
+        self._file: storage.NewFile | None = None
+
+    def append(self, kind: Literal["inputs", "snapshot"], tables: Sequence[pa.Table]) -> Segment:
+        """Write a segment."""
+        file = self._file = self._file or storage.NewFile(self.folder / self.path)
+        offset = int(file.sink.tell())
+        _write(file, tables)
+        return Segment(self.path, kind, int(file.sink.tell()) - offset, offset)
+
+    def close(self) -> None:
+        """The end: what was written is on the disk."""
+        if self._file is not None:
+            self._file.close()
 
 
 class CellState:
@@ -56,7 +89,7 @@ class CellState:
 
     def __init__(
         self,
-        make: Callable[[], Operator],
+        make: Callable[[], TappedOperator],
         columns: Sequence[Sequence[str]],
         schema: pa.Schema,
         names: Sequence[str] = (),
@@ -69,30 +102,29 @@ class CellState:
 
     def _begin(self) -> None:
         self.operator = self._make()
-        self._applied: list[str] = []
+        self._applied: list[Segment] = []
         self._until = EVER
 
-    def advance(self, table: pa.Table, tick: Tick) -> Iterator[pa.Table]:
-        """What follows from the rows of a tick, in parts; all of them have to be taken."""
+    def advance(self, table: pa.Table, tick: Tick) -> Iterator[tuple[str, pa.Table]]:
+        """What follows from the rows of a tick, in parts, each from a tap; all of them have to be taken."""
         yield from self.operator.in_parts(self.split(table), tick)
         self._until = tick.until
 
     def logged(self, log: Sequence[Segment]) -> None:
         """Remember that the state is that of this log."""
-        self._applied = [segment.path for segment in log]
+        self._applied = list(log)
 
     def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick) -> int:
         """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew.
 
         Returns how many segments had to be read.
         """
-        paths = [segment.path for segment in log]
-        if paths[: len(self._applied)] != self._applied or self._until > tick.start:
+        if list(log[: len(self._applied)]) != self._applied or self._until > tick.start:
             self._begin()
         missed = log[len(self._applied) :]
         for segment in missed:
             self._apply(segment, folder)
-        self._applied = paths
+        self._applied = list(log)
         if self._until < tick.start:  # ticks that brought nothing are not in the log
             origin = tick.origin if tick.origin is not None and tick.origin < tick.start else None
             self._absorb(self._schema.empty_table(), Tick(self._until, tick.start, origin))
@@ -100,7 +132,7 @@ class CellState:
 
     def _apply(self, segment: Segment, folder: Path) -> None:
         names = {there: here for here, there in self._in_files.items()}
-        tables = [_renamed(table, names) for table in read_tables(folder / segment.path)]
+        tables = [_renamed(table, names) for table in read_segment(segment, folder)]
         stamp = json.loads(tables[0].schema.metadata[_TICK])
         if segment.kind == "snapshot":
             self.operator = self._make()
@@ -128,9 +160,7 @@ class CellState:
         return [table.filter(mask).select(names) for mask, names in zip(masks, self._columns, strict=True)]
 
 
-def next_segment(
-    state: CellState, log: Sequence[Segment], table: pa.Table, tick: Tick, path: str, folder: Path
-) -> list[Segment]:
+def next_segment(state: CellState, log: Sequence[Segment], table: pa.Table, tick: Tick, file: LogFile) -> list[Segment]:
     """Write the rows of a tick, or a snapshot of the state if the log would get too long; return the new log."""
     if table.num_rows == 0:
         return list(log)
@@ -140,9 +170,8 @@ def next_segment(
     if logged > most or len(log) >= LONGEST_LOG:
         head = pa.table({"tick": pa.array([0])}).replace_schema_metadata(stamp)
         tables = [head, *state.in_files(state.operator.snapshot())]
-        return [Segment(path, "snapshot", write_tables(folder / path, tables))]
-    size = write_tables(folder / path, state.in_files([table.replace_schema_metadata(stamp)]))
-    return [*log, Segment(path, "inputs", size)]
+        return [file.append("snapshot", tables)]
+    return [*log, file.append("inputs", state.in_files([table.replace_schema_metadata(stamp)]))]
 
 
 def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
@@ -150,21 +179,19 @@ def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     return renamed.replace_schema_metadata(table.schema.metadata)
 
 
-def write_tables(path: Path, tables: Sequence[pa.Table]) -> int:
-    """Write tables of any schemas one after the other into a file; its size."""
-    file = storage.NewFile(path)
+def read_segment(segment: Segment, folder: Path) -> list[pa.Table]:
+    """The tables of a segment."""
+    with storage.opened(folder / segment.path) as file:
+        file.seek(segment.offset)
+        buffer = pa.BufferReader(file.read_buffer(segment.bytes))
+    tables = []
+    while buffer.tell() < segment.bytes:
+        tables.append(pa.ipc.open_stream(buffer).read_all())
+    return tables
+
+
+def _write(file: storage.NewFile, tables: Sequence[pa.Table]) -> None:
     with file.writing():
         for table in tables:
             with pa.ipc.new_stream(file.sink, table.schema) as writer:
                 writer.write_table(table)
-    return file.close()
-
-
-def read_tables(path: Path) -> list[pa.Table]:
-    """Read back what `write_tables` wrote."""
-    tables = []
-    with storage.opened(path) as file:
-        size = file.size()
-        while file.tell() < size:
-            tables.append(pa.ipc.open_stream(file).read_all())
-    return tables

@@ -34,17 +34,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 
 import numpy as np
 
+from anabranch.calls.reply import Bill
 from anabranch.model.arrays import BoolMatrix, Counts, Floats, Mask, Order, Rows, all_rows
 from anabranch.ordering.base import Observation, Reoptimizer
 from anabranch.ordering.decisions import Decision
+from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.ordering.time_budget import TimeBudget
 from anabranch.stats.processing_times import ProcessingTimes
 
 FIRST_CHUNK_ROWS = 64
+FIRST_PAID_ROWS = 24
 CLOSE_LOOK_ROWS = 256
 CHUNK_GROWTH = 2
 LONGEST_CHUNK_ROWS = 16_384
@@ -53,14 +56,19 @@ DECIDING_SHARE = 0.005
 FIRST_DECISIONS_SECONDS = 0.005
 URGENT_DECISIONS_SECONDS = 0.005
 MOST_HANDED_OVER = 1000
+BILL_FIELDS = len(fields(Bill))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A filter's answer on some rows: who passed, and who could not be judged (index into the rows -> message)."""
+    """A filter's answer on some rows: who passed, and who could not be judged (index into the rows -> message).
+
+    Filters that call models and services tell what that has cost.
+    """
 
     passed: Mask
     failures: dict[int, str] | None = None
+    bill: Bill | None = None
 
 
 Evaluate = Callable[[int, Rows], Verdict]
@@ -86,7 +94,10 @@ class Outcome:
 
 @dataclass
 class Tally:
-    """Counts and times since the last `take_tally`; `calls` counts all rows that a filter ran on, profiled ones too."""
+    """Counts and times since the last `take_tally`; `calls` counts all rows that a filter ran on, profiled ones too.
+
+    `bills` has a row per filter: the fields of `Bill`, for filters that call models and services.
+    """
 
     seen: Counts
     passed: Counts
@@ -97,12 +108,14 @@ class Tally:
     profiling_seconds: float = 0.0
     deciding_seconds: float = 0.0
     written_drops: Floats = field(default_factory=lambda: np.zeros(0))
+    bills: Floats = field(default_factory=lambda: np.zeros((0, BILL_FIELDS)))
 
     @classmethod
     def empty(cls, filters: int) -> Tally:
         """All zero."""
         seen, passed, errors, calls = (np.zeros(filters, dtype=np.int64) for _ in range(4))
-        return cls(seen, passed, errors, calls, seconds=np.zeros(filters), written_drops=np.zeros(filters))
+        zero, bills = np.zeros(filters), np.zeros((filters, BILL_FIELDS))
+        return cls(seen, passed, errors, calls, seconds=zero, written_drops=zero.copy(), bills=bills)
 
     def add(self, other: Tally) -> None:
         """Count another tally in."""
@@ -121,19 +134,20 @@ class Pace:
     128
     """
 
-    def __init__(self) -> None:
-        self._chunk = FIRST_CHUNK_ROWS
+    def __init__(self, seconds: float = CHUNK_SECONDS, first: int = FIRST_CHUNK_ROWS) -> None:
+        self._seconds, self._fewest = seconds, first
+        self._chunk = first
         self._row_seconds = 0.0
 
     def chunk_rows(self, available: int) -> int:
         """How many of the available rows to process before the next decision."""
-        rows = min(self._chunk, self.rows_within(CHUNK_SECONDS))
+        rows = min(self._chunk, self.rows_within(self._seconds))
         return available if available < rows * 1.5 else rows
 
     def rows_within(self, seconds: float) -> int:
         """How many rows a chunk of a duration has, as fast as they go now."""
         fitting = seconds / self._row_seconds if self._row_seconds else LONGEST_CHUNK_ROWS
-        return int(min(max(fitting, FIRST_CHUNK_ROWS), LONGEST_CHUNK_ROWS))
+        return int(min(max(fitting, self._fewest), LONGEST_CHUNK_ROWS))
 
     def note(self, rows: int, seconds: float) -> None:
         """A chunk is done."""
@@ -172,6 +186,10 @@ class FilterPipeline:
         A monotonic clock in seconds; tests pass their own.
     budget
         How long decisions may take; by default a share of the time of the filters.
+    price
+        What calls cost, where that is to be small, not the time; None to be fast.
+    chunk_seconds
+        How long a chunk of rows may take.
 
     Attributes
     ----------
@@ -191,6 +209,8 @@ class FilterPipeline:
         seed: int = 0,
         clock: Callable[[], float] = time.perf_counter,
         budget: TimeBudget | None = None,
+        price: ProfilePrice | None = None,
+        chunk_seconds: float = CHUNK_SECONDS,
     ) -> None:
         self.reoptimizer = reoptimizer
         self.unprofiled = unprofiled
@@ -201,7 +221,8 @@ class FilterPipeline:
         self.sampled: Callable[[Rows, BoolMatrix], None] | None = None
         self.least_probability = 0.0
         self._clock = clock
-        self._pace = Pace()
+        self._price = price
+        self._pace = Pace(chunk_seconds, FIRST_CHUNK_ROWS if price is None else FIRST_PAID_ROWS)
         self._budget = budget or TimeBudget(
             share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS, credit=URGENT_DECISIONS_SECONDS
         )
@@ -229,6 +250,10 @@ class FilterPipeline:
         self._dropped += run.dropped
         decided = self._decide(run, alive) if deciding or self._alarmed(run) else ()
         return replace(outcome_of(alive, run.failures), decisions=decided)
+
+    def cost(self, verdict: Verdict, seconds: float) -> float:
+        """What a call cost, in the unit that is to be small."""
+        return seconds if self._price is None else self._price.of(verdict.bill, seconds)
 
     def take_tally(self) -> Tally:
         """Hand over the counts since the last call."""
@@ -279,6 +304,14 @@ class FilterPipeline:
         self._pay(self._clock() - began)
         return decided
 
+    def affordable(self, rows: int) -> float:
+        """The share of dropped rows of a chunk whose profiles are worth their price."""
+        if self._price is None:
+            return 1.0
+        policy = self.reoptimizer
+        worth = self._price.worthwhile(policy.order, policy.profiles(), self.times.per_tuple(), self.rows_done)
+        return worth / max(rows, 1)
+
     def sample(self, rows: Rows, probability: float) -> Rows:
         """Choose each row with the given probability."""
         if probability >= 1.0:
@@ -295,7 +328,7 @@ class _Run:
         self.pipeline, self.evaluate = pipeline, evaluate
         self.order: Order = policy.order
         wished = max(policy.profile_probability, pipeline.least_probability) if profiling else 0.0
-        self.probability = min(wished, policy.chunk_profiles / max(rows, 1))
+        self.probability = min(wished, policy.chunk_profiles / max(rows, 1), pipeline.affordable(rows))
         self.entered = np.zeros(policy.filters, dtype=np.int64)
         self.dropped = np.zeros(policy.filters, dtype=np.int64)
         self.profiled: list[_ProfiledRows] = []
@@ -312,7 +345,7 @@ class _Run:
                 continue
             verdict, spent = self._call(f, alive, takers)
             passed = verdict.passed[: len(alive)]
-            self._count(f, alive, passed, verdict.failures or {}, spent, takers)
+            self._count(f, alive, passed, verdict, spent, takers)
             if self.probability > 0 and not passed.all():
                 self._profile(place, f, alive[~passed])
             alive = alive[np.flatnonzero(passed)]  # quicker than by the mask itself
@@ -323,7 +356,7 @@ class _Run:
         began = self.pipeline._clock()
         verdict = self.evaluate(f, rows)
         spent = self.pipeline._clock() - began
-        self.pipeline.times.record(f, spent, len(rows))
+        self.pipeline.times.record(f, self.pipeline.cost(verdict, spent), len(rows))
         offset = len(alive)
         for p in takers:
             p.drops[:, f] = ~verdict.passed[offset : offset + len(p.rows)]
@@ -344,11 +377,12 @@ class _Run:
             else:
                 block = int(np.searchsorted(starts, at, side="right")) - 1
                 takers[block].drops[at - starts[block], f] = False
-        return Verdict(passed, verdict.failures)
+        return replace(verdict, passed=passed)
 
     def _count(
-        self, f: int, alive: Rows, passed: Mask, failures: dict[int, str], spent: float, takers: list[_ProfiledRows]
+        self, f: int, alive: Rows, passed: Mask, verdict: Verdict, spent: float, takers: list[_ProfiledRows]
     ) -> None:
+        failures, bill = verdict.failures or {}, verdict.bill
         tally, extra = self.pipeline.tally, sum(len(p.rows) for p in takers)
         kept = int(np.count_nonzero(passed))
         errors = sum(1 for at in failures if at < len(alive))
@@ -359,6 +393,8 @@ class _Run:
         tally.errors[f] += errors
         tally.calls[f] += len(alive) + extra
         tally.seconds[f] += spent
+        if bill is not None:
+            tally.bills[f] += astuple(bill)
         if extra:
             tally.profiling_seconds += spent * extra / (len(alive) + extra)
 

@@ -7,10 +7,9 @@ multiplicities, and changes; semi and anti joins are made of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Generic, Literal
 
 import pyarrow as pa
@@ -34,15 +33,15 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
-from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
+from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.changelog import Changelog
-from anabranch.operators.fused import FusedOperators
 from anabranch.operators.group_by import GroupBy
 from anabranch.operators.join import MultiJoin
-from anabranch.operators.row_window import RowWindow
+from anabranch.operators.row_window import row_windows
 from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
+from anabranch.operators.tapped import Made
 from anabranch.operators.xjoin import XJoin
 from anabranch.planning.comparisons import comparisons_of
 from anabranch.planning.keys import KEY, Keys, among, feeds_of, merged
@@ -62,7 +61,7 @@ from anabranch.planning.scalars import (
     same,
 )
 from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides, tested, title_of
-from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
+from anabranch.planning.stages import CHANGED, VALID, Backend, Feed, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 JoinPlan = Literal["auto", "fixed", "xjoin"]
@@ -72,18 +71,6 @@ SUMS = "_sums_"
 ONE = Scalar.long(1)
 NEVER = Scalar.long(FOREVER)
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
-CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
-
-
-@dataclass(frozen=True)
-class Then:
-    """An operator that follows on a stage in the same cells, and the columns that it gets: there, and here."""
-
-    title: str
-    make: Callable[[], Operator]
-    names: tuple[tuple[str, str], ...]
-    instants: tuple[str, ...] = ()
-    slides: tuple[int, ...] = ()
 
 
 def read(query: Query, backend: Backend[Flow], join: JoinPlan = "auto") -> Flow:
@@ -99,6 +86,7 @@ class _Reader(Generic[Flow]):
         self._plan_of_joins = join
         self._backend = backend
         self._stages = 0
+        self._flows: dict[Hashable, Flow] = {}
         self._streams: tuple[str, ...] = ()
         self._carried: tuple[str, ...] = ELEMENT  # with `_time` while rows are read as they come, before they are due
 
@@ -121,7 +109,21 @@ class _Reader(Generic[Flow]):
         return self._changes(plan.input, plan.kind)
 
     def elements(self, plan: Plan, then: Then | None = None) -> Flow:
-        """The elements of a relation, or what an operator makes of them that follows in the same cells."""
+        """The elements of a relation, or what an operator makes of them that follows in the same cells.
+
+        What a query reads several times, as `Not In` does, is read into one flow.
+        """
+        if then is not None:
+            return self._elements(plan, then)
+        return self._once(("elements", plan), lambda: self._elements(plan))
+
+    def _once(self, what: tuple[str, Plan], make: Callable[[], Flow]) -> Flow:
+        key = (*what, self._carried, self._streams)
+        if key not in self._flows:
+            self._flows[key] = make()
+        return self._flows[key]
+
+    def _elements(self, plan: Plan, then: Then | None = None) -> Flow:
         match plan:
             case Scan():
                 return self._backend.relation(plan)
@@ -171,6 +173,9 @@ class _Reader(Generic[Flow]):
         Rows that leave a window over time are read again from where the stream's rows are kept, once for all queries:
         then the operator has none of them to remember. Functions of the user's are not called twice for that.
         """
+        return self._once(("changing", plan), lambda: self._changing_once(plan))
+
+    def _changing_once(self, plan: Plan) -> Flow:
         match plan:
             case Filter() if not calls(plan.conditions):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
@@ -205,10 +210,10 @@ class _Reader(Generic[Flow]):
         flow = self.rows(plan.input, True)
         schema = self._backend.schema(flow)
         order = tuple(name for name in schema.names if name.startswith(ORDER) and name not in plan.columns)
-        make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
+        make = Made(row_windows, (plan.partition, order, plan.slide_rows or 1, plan.span))
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
-        window = self._stage("window of rows", make, [feed], [flow], output, then)
+        window = self._stage("window of rows", make, [feed], [flow], output, then, rows)
         return window if then else self._backend.project(window, same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
@@ -281,13 +286,12 @@ class _Reader(Generic[Flow]):
         schemas = [self._backend.schema(flow) for flow in flows]
         fields = [schema.field(name) for schema, names in zip(schemas, columns, strict=True) for name in names]
         comparisons, rest = comparisons_of(conditions, columns, schemas)
-        make: Callable[[], Operator]
         if self._plan_of_joins == "xjoin" and len(flows) > 2:
-            make = partial(XJoin, len(flows), keys, comparisons)
+            make = Made(XJoin, (len(flows), keys, comparisons))
         else:
-            make = partial(MultiJoin, len(flows), keys, comparisons, self._policy)
+            make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy))
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
-        found = self._stage("join", make, feeds_of(columns, keys), flows, output, then, names)
+        found = self._stage("join", make, feeds_of(columns, keys), flows, output, then, inputs=names)
         return self._backend.filter(found, rest) if rest else found
 
     @property
@@ -312,11 +316,11 @@ class _Reader(Generic[Flow]):
         flows, keys = self._comparable(flows, kept, keys, pairs)
         keys = merged(keys)
         flows[1:] = [self._known(flow, number, keys) for number, flow in enumerate(flows[1:], start=1)]
-        make = partial(SemiJoin, plan.columns, len(flows), keys, plan.negated, self._policy)
+        make = Made(SemiJoin, (plan.columns, len(flows), keys, plan.negated, self._policy))
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
         asked = (title_of(base), *(title_of(test.other) for test in tests))
-        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, asked)
+        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, inputs=asked)
 
     def _comparable(
         self,
@@ -378,7 +382,7 @@ class _Reader(Generic[Flow]):
             fields.append(pa.field(each.name, kind))
         grouped = pa.schema([*(schema.field(name) for name in plan.keys), *fields])
         feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
-        make = partial(GroupBy, plan.keys, aggregations, grouped)
+        make = Made(GroupBy, (plan.keys, aggregations, grouped))
         return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]), then)
 
     def _grouped(self, plan: Aggregate) -> tuple[Flow, tuple[Aggregation, ...]]:
@@ -402,7 +406,10 @@ class _Reader(Generic[Flow]):
                 over = tuple(replace(each, argument=names.get(each.argument or "")) for each in plan.aggregations)
                 sums = self._backend.sum_up(flow, plan.keys, names)
                 return self._backend.summary(scans(plan.input, "stream")[0], sums) if counting else sums, over
-        return self._changing(plan.input), plan.aggregations
+        flow, read = self._changing(plan.input), [*plan.keys, *(each.argument for each in plan.aggregations)]
+        needed = [*dict.fromkeys(name for name in read if name is not None), *ELEMENT]
+        narrow = len(needed) < len(self._backend.schema(flow).names)
+        return self._backend.project(flow, same(needed)) if narrow else flow, plan.aggregations
 
     def _arriving(self, plan: Plan) -> Flow:
         """The elements of a window as its rows come, with their `_time`."""
@@ -437,22 +444,22 @@ class _Reader(Generic[Flow]):
     def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
         feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
         output = fields_of(self._backend.schema(flows[0]), columns, TIMES)
-        return self._stage(rule, partial(SetOperator, len(flows), rule), feeds, flows, output, then)
+        return self._stage(rule, Made(SetOperator, (len(flows), rule)), feeds, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
-        return self._by_row(plan, kind, partial(Changelog, kind))
+        return self._by_row(plan, kind, Made(Changelog, (kind,)))
 
     def _contents(self, plan: Plan) -> Flow:
         slides = {node.slide for node in walk(plan) if isinstance(node, Window) and node.slide is not None}
         if slides:
-            return self._by_row(plan, "Rstream", RStream, slides=tuple(sorted(slides)))
-        return self._by_row(plan, "Rstream", RStream, instants=tuple(scans(plan, "stream")))
+            return self._by_row(plan, "Rstream", Made(RStream), slides=tuple(sorted(slides)))
+        return self._by_row(plan, "Rstream", Made(RStream), instants=tuple(scans(plan, "stream")))
 
     def _by_row(
         self,
         plan: Plan,
         title: str,
-        make: Callable[[], Operator],
+        make: Made,
         instants: tuple[str, ...] = (),
         slides: tuple[int, ...] = (),
     ) -> Flow:
@@ -462,32 +469,26 @@ class _Reader(Generic[Flow]):
         if place is not None and set(place) <= {name for name, _ in names}:
             return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
-        output = fields_of(self._backend.schema(flow), columns, CHANGED)
         feeds = (Feed(((KEY, columns),), (columns,)),)
         self._stages += 1
-        stage = Stage(self._stages, title, make, feeds, output, self._streams, instants, slides)
+        told = fields_of(self._backend.schema(flow), columns, CHANGED)
+        stage = Stage(self._stages, title, make, feeds, told, told, self._streams, instants, slides)
         return self._backend.stage(stage, [flow])
 
     def _stage(
         self,
         title: str,
-        make: Callable[[], Operator],
+        make: Made,
         feeds: Sequence[Feed],
         flows: Sequence[Flow],
         output: pa.Schema,
         then: Then | None = None,
+        port: int | None = None,
         inputs: tuple[str, ...] = (),
     ) -> Flow:
         self._stages += 1
-        stage = Stage(self._stages, title, make, tuple(feeds), output, self._streams, inputs=inputs)
+        stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port, inputs=inputs)
         if then is not None:
             told = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
-            stage = replace(
-                stage,
-                title=f"{title}, {then.title}",
-                make=partial(FusedOperators, make, then.names, then.make),
-                output=told,
-                instants=then.instants,
-                slides=then.slides,
-            )
+            stage = replace(stage, title=f"{title}, {then.title}", output=told, then=then)
         return self._backend.stage(stage, flows)

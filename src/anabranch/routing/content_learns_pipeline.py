@@ -218,14 +218,14 @@ class ContentLearnsPipeline:
         if len(orders):
             self._taken = orders
 
-    def _note(self, told: Profiled | TrialEnded) -> None:
+    def _note(self, ended: Profiled | TrialEnded) -> None:
         """An operator is profiled again and again: only another classifier than before is worth telling."""
-        if isinstance(told, TrialEnded) and told.kept:
-            faster = told.rate_with / max(told.rate_without, SMALLEST_RATE)
-            self._use(told.operator, told.classifier, f"{faster:.2f} times as many rows per second as without")
-        elif isinstance(told, TrialEnded) or told.classifier == NONE:
-            self._use(told.operator, NONE, "no attribute saves time")
-        if isinstance(told, TrialEnded) or told.classifier == NONE:
+        if isinstance(ended, TrialEnded) and ended.kept:
+            faster = ended.rate_with / max(ended.rate_without, SMALLEST_RATE)
+            self._use(ended.operator, ended.classifier, f"{faster:.2f} times as many rows per second as without")
+        elif isinstance(ended, TrialEnded) or ended.classifier == NONE:
+            self._use(ended.operator, NONE, "no attribute saves time")
+        if isinstance(ended, TrialEnded) or ended.classifier == NONE:
             self._priced = None  # the next operator is profiled, and then tried, at the costs of that time
 
     def _use(self, operator: int, classifier: int, why: str) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import astuple
 
 import numpy as np
 
@@ -58,13 +59,15 @@ class CountedCalls:
         verdict = self._evaluate(f, rows)
         self.seconds = self._clock() - began
         self._times.record(f, self.seconds, len(rows))
+        if verdict.bill is not None:
+            self._tally.bills[f] += astuple(verdict.bill)
         passed, failures = verdict.passed, verdict.failures or {}
         if failures:
             passed = passed.copy()
             passed[list(failures)] = True
             for at, message in failures.items():
                 row = int(rows[at])
-                self._failures[row] = min(self._failures.get(row, (f, message)), (f, message), key=lambda told: told[0])
+                self._failures[row] = min(self._failures.get(row, (f, message)), (f, message), key=lambda each: each[0])
         self._count(f, len(rows), int(np.count_nonzero(passed)), len(failures))
         return passed
 

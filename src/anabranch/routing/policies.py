@@ -20,7 +20,9 @@ from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.fabric_pipeline import FabricPipeline
 from anabranch.ordering import POLICIES, make
 from anabranch.ordering.base import Reoptimizer, Seed
+from anabranch.ordering.pipeline import CHUNK_SECONDS
 from anabranch.ordering.precedence import Precedence
+from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.chunk_pipeline import ChunkPipeline
 from anabranch.routing.content_learns_pipeline import ContentLearnsPipeline
 from anabranch.routing.route_plan import RoutePlan
@@ -60,6 +62,8 @@ def make_pipeline(
     unprofiled: frozenset[int] = frozenset(),
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
+    price: ProfilePrice | None = None,
+    chunk_seconds: float = CHUNK_SECONDS,
 ) -> ChunkPipeline:
     """What runs rows under a policy, from what is known at the start; `learning` if it may look at attributes."""
     if policy == ContentLearnsPipeline.name:
@@ -86,4 +90,6 @@ def make_pipeline(
         unprofiled=unprofiled,
         seed=seed,
         clock=clock,
+        price=price,
+        chunk_seconds=chunk_seconds,
     )

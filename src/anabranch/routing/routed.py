@@ -51,7 +51,17 @@ from anabranch.model.arrays import BoolMatrix, Floats, Rows
 from anabranch.model.attributes import AttributeArrays
 from anabranch.ordering.base import Reoptimizer, Seed
 from anabranch.ordering.greedy import row_costs
-from anabranch.ordering.pipeline import CHUNK_SECONDS, Evaluate, FilterPipeline, Outcome, Pace, Tally
+from anabranch.ordering.pipeline import (
+    CHUNK_SECONDS,
+    FIRST_CHUNK_ROWS,
+    FIRST_PAID_ROWS,
+    Evaluate,
+    FilterPipeline,
+    Outcome,
+    Pace,
+    Tally,
+)
+from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.accounting import Expenses, RouteCounts, call_seconds
 from anabranch.routing.route_pipelines import RoutePipelines
 from anabranch.routing.route_plan import NewRoutes, RoutePlan, RouteState, shown_orders
@@ -79,7 +89,7 @@ class RoutedPipeline:
         Of the plan: grows when the driver tunes it.
     learning
         Whether to look for routes.
-    unprofiled, seed, clock
+    unprofiled, seed, clock, price, chunk_seconds
         As for `FilterPipeline`.
     """
 
@@ -94,10 +104,16 @@ class RoutedPipeline:
         unprofiled: frozenset[int] = frozenset(),
         seed: int = 0,
         clock: Callable[[], float] = time.perf_counter,
+        price: ProfilePrice | None = None,
+        chunk_seconds: float = CHUNK_SECONDS,
     ) -> None:
+        self._price, self._chunk_seconds = price, chunk_seconds
         self._make, self._unprofiled, self._seed, self._clock = make_policy, unprofiled, seed, clock
         self._main = self._pipeline(start)
-        self._pace, self._counts = Pace(), RouteCounts()
+        self._pace, self._counts = (
+            Pace(chunk_seconds, FIRST_CHUNK_ROWS if price is None else FIRST_PAID_ROWS),
+            RouteCounts(),
+        )
         self._filter_seconds, self._batch_rows = 0.0, 0
         policy = self._main.reoptimizer
         self._search = (
@@ -336,4 +352,6 @@ class RoutedPipeline:
             costs=None if seed is None else seed.costs,
             seed=self._seed,
             clock=self._clock,
+            price=self._price,
+            chunk_seconds=self._chunk_seconds,
         )

@@ -1,8 +1,8 @@
-"""What tasks tell the driver: messages to whoever asked for them, through one accumulator for the whole program.
+"""Messages of tasks to objects on the driver, through one accumulator for the whole program.
 
 Spark never forgets an accumulator, nor what it holds: with one per filter, or per tick, a program that runs for weeks
-would hold all that it ever counted. So there is one for all. A recipient lives as long as somebody uses it, and what
-is told to one that is gone is dropped.
+would hold all that it ever counted. So there is one for all. A recipient lives as long as something on the driver
+holds it; messages to one that is gone are dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 Message = tuple[str, Any]
-"""The identity of a recipient, and what it is told."""
+"""The identity of a recipient, and what is sent to it."""
 
 
 class Recipient(Protocol):
@@ -61,12 +61,12 @@ class Address:
     accumulator: Accumulator[Any]
 
     def send(self, message: Any) -> None:
-        """Tell the recipient, once the task has succeeded."""
+        """Send a message; it arrives once the task has succeeded."""
         self.accumulator.add([(self.identity, message)])
 
 
 class _Mailbox:
-    """The one accumulator, made when it is first needed, and who can be told something."""
+    """The one accumulator, made when it is first needed, and the recipients by their identities."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,9 +82,9 @@ class _Mailbox:
             return address
 
 
-_office = _Mailbox()
+_mailbox = _Mailbox()
 
 
 def address_of(recipient: Recipient, context: SparkContext) -> Address:
     """A new address of a recipient."""
-    return _office.address_of(recipient, context)
+    return _mailbox.address_of(recipient, context)

@@ -18,10 +18,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from anabranch.cql.window_parser import in_cql
 from anabranch.logical_plan import Aggregate, Query, Scan, Window, scans, walk
 from anabranch.model.time_units import SECOND, in_words
 from anabranch.planning.rules import rewrite
-from anabranch.workload.findings import Finding, Workload, in_cql, listed
+from anabranch.workload.findings import Finding, Workload, listed
 from anabranch.workload.plan_identity import EXACT
 from anabranch.workload.query_features import ColumnNames
 from anabranch.workload.summed_streams import Types, row_scans, would_suffice
@@ -80,9 +81,9 @@ def _kept(queries: Sequence[Query], scan: Scan, window: Window, workload: Worklo
     if needing:
         return f"each row is sent twice, as it comes and as it leaves (it is kept for {listed(needing)} anyway)"
     columns = len(scan.columns)
-    told = f"{columns} column{'s' if columns > 1 else ''} and the time" if columns else "the time"
+    kept = f"{columns} column{'s' if columns > 1 else ''} and the time" if columns else "the time"
     also = f", unless {listed(could)} {'slide' if len(could) > 1 else 'slides'}, too" if could else ""
-    return f"{told} of each row are kept for {in_words(window.span or 0)}{also}"
+    return f"{kept} of each row are kept for {in_words(window.span or 0)}{also}"
 
 
 def _slide(window: Window, stream: str, workload: Workload) -> int:

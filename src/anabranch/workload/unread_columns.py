@@ -69,7 +69,7 @@ def _is_over(window: Window, stream: str) -> bool:
 
 
 def _cost(stream: str, facts: StreamFacts, plans: Collection[Plan], types: Types) -> str | None:
-    """Why columns that nobody reads are not free; None if they are."""
+    """Why columns that no query reads are not free; None if they are."""
     if facts.retain:
         return f"retained with every row for {in_words(facts.retain)}"
     sums = {

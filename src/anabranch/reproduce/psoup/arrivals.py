@@ -163,10 +163,10 @@ def _choice(plan: Plan) -> Exhibit:
     rows, queries = workload.rows(WINDOW, rng), workload.interval_queries(1024, rng)
     costs = {name: [_mixed(plan, name, rows, queries, each) for each in plan.invocations] for name in MATERIALISE}
     cheapest = [min(zip(each, costs, strict=True))[1] for each in zip(*costs.values(), strict=True)]
-    told = "; ".join(f"{each:g}: {name}" for each, name in zip(plan.invocations, cheapest, strict=True))
+    listed = "; ".join(f"{each:g}: {name}" for each, name in zip(plan.invocations, cheapest, strict=True))
     return Exhibit(
         "Section 5.3",
-        f"The cheapest of the three by invocations per tuple: {told}.",
+        f"The cheapest of the three by invocations per tuple: {listed}.",
         [
             at_least("Section 5.3 PSoup-P / NoMat, fewest invocations", costs[PARTIAL][0] / costs[NOMAT][0], 1.0),
             at_least("Section 5.3 PSoup-C / PSoup-P, fewest invocations", costs[COMPLETE][0] / costs[PARTIAL][0], 1.0),

@@ -51,12 +51,12 @@ def exhibits(*, quick: bool) -> list[Exhibit]:
     calls = {key: float(np.mean([each[key] for each in tried])) for key in tried[0]}
     columns = [f"{label}, {stage}|{name}" for label in CONFIGS for stage in (ALONE, SEARCHED) for name in NAMES]
     rates = [1000 / calls[label, stage, name] for label in CONFIGS for stage in (ALONE, SEARCHED) for name in NAMES]
-    told = ", ".join(f"{_ahead(calls, SMALL, ALONE, name) - 1:+.1%} over {name}" for name in PAPER)
+    listed = ", ".join(f"{_ahead(calls, SMALL, ALONE, name) - 1:+.1%} over {name}" for name in PAPER)
     worst = max(_ahead(calls, SMALL, SEARCHED, name) for name in PAPER)
     return [
         Exhibit(
             "Figure 13",
-            f"Start solutions as they are: route-driven {told}. After the search at most {worst - 1:.1%} is left.",
+            f"Start solutions as they are: route-driven {listed}. After the search at most {worst - 1:.1%} is left.",
             [
                 _bar(calls, *case, name)
                 for case in ((SMALL, ALONE), (SMALL, SEARCHED), (LARGE, SEARCHED))

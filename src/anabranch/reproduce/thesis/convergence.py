@@ -111,14 +111,14 @@ def by_selectivity(plan: Plan) -> Exhibit:
     order = max(ratio(means(measured), "agreedy", "independent", "processing") for measured in (*few, *many))
     lead, wide = (max(gain) / max(gain[0], gain[-1]) for gain in gains)
     behind, far = (1 / min(gain) for gain in gains)
-    told = [
+    listed = [
         f"{max(gain):.3f} at {plan.selectivities[int(np.argmax(gain))]:.0%}, {gain[0]:.3f} at 10 %, {gain[-1]:.3f} at "
         f"90 % (n = {n})"
         for n, gain in zip((FEW, MANY), gains, strict=True)
     ]
     return Exhibit(
         "Figure 4.12",
-        f"Independent / A-Greedy: {'; '.join(told)}.",
+        f"Independent / A-Greedy: {'; '.join(listed)}.",
         [
             at_most("4.12 A-Greedy / Independent, processing, worst", order, 1.02, "selectivities 10-90 %"),
             at_most(f"4.12 A-Greedy / Independent, total, worst, n = {FEW}", behind, 1.02, "twice the profiling"),

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from anabranch.joins.probe_report import ProbeReport
-from anabranch.operators.base import Tick
+from anabranch.operators.base import Operator, Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
-from anabranch.operators.segments import INPUT, CellState, Segment, next_segment
+from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
+from anabranch.operators.tapped import Tap, TappedOperator
 from anabranch.ordering.base import Seed
-from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 from anabranch.spark.mailbox import Address
 
@@ -29,35 +30,29 @@ NODE = "_node"
 _held: HeldStates[CellState] = HeldStates()
 
 
-@dataclass(frozen=True)
-class WrittenFile:
-    """A file with rows of a query's answer."""
-
-    query: str
-    path: str
-    rows: int
-
-
 class AnswerWriter(Protocol):
-    """Writes rows of an answer."""
+    """Writes the answers of a task."""
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write some rows."""
+    def write(self, tasks: Sequence[Any], table: pa.Table) -> None:
+        """Take rows that answer some queries."""
 
-    def close(self) -> Sequence[WrittenFile]:
-        """The end; returns what was written."""
+    def close(self) -> Sequence[str]:
+        """The end; returns the files that were written."""
 
 
-class Answer(Protocol):
-    """The answer of a query, as a worker writes it."""
+class Answers(Protocol):
+    """Where the answers of a tick are written."""
 
     def begin(self) -> AnswerWriter:
-        """Begin to write."""
+        """Begin to write those of a task."""
 
 
 @dataclass(frozen=True)
 class CellReport:
-    """What an operator did in one cell in one tick."""
+    """What an operator did in one cell in one tick; `base_rows` and `base_bytes` are without its taps.
+
+    The files of answers that its task has written are in the report of the task's first operator.
+    """
 
     log: tuple[Segment, ...]
     rows_in: int
@@ -66,7 +61,9 @@ class CellReport:
     held_bytes: int
     seconds: float
     segments_read: int
-    written: tuple[WrittenFile, ...] = ()
+    written: tuple[str, ...] = ()
+    base_rows: int = 0
+    base_bytes: int = 0
     probes: tuple[ProbeReport, ...] = ()
 
 
@@ -87,6 +84,31 @@ class ReportBook:
 
 
 @dataclass(frozen=True)
+class TapTask:
+    """What is wanted of an operator, and where it goes.
+
+    Parameters
+    ----------
+    tap
+        What is wanted.
+    schema
+        Of what comes out.
+    answers
+        The queries that are answered by it as it is.
+    instants
+        The parcel with the instants that are asked for, if some are.
+    output
+        The number of the output on its way to other operators, and its slots, if some read it.
+    """
+
+    tap: Tap
+    schema: pa.Schema
+    answers: tuple[Any, ...] = ()
+    instants: int | None = None
+    output: tuple[int, tuple[tuple[str, str], ...]] | None = None
+
+
+@dataclass(frozen=True)
 class NodeTask:
     """One operator of the network, as a worker runs it.
 
@@ -94,16 +116,16 @@ class NodeTask:
     ----------
     node
         Its identity: which state is its own.
-    stage
-        The operator and its output.
+    make
+        Starts the operator.
+    taps
+        What is wanted of it.
     columns
         Per input the columns that the operator wants.
     schema
         Of the table in which all inputs are logged.
     inputs
         Per input where its rows are found in the exchange.
-    instants
-        The parcel with the instants that the operator asks for, if it does.
     tick
         The step in time, with the origin of this operator.
     logs
@@ -112,27 +134,31 @@ class NodeTask:
         The cell in which all of its rows meet, if they do: it does not run in others.
     names
         Its columns, in an order in which all queries that share it have them.
-    answers
-        The queries that are answered by its output as it is.
-    output
-        The slots of its output on its way to other operators, if some read it.
     seeds
         What a join has learned in other workers, by input.
     """
 
     node: str
-    stage: Stage
+    make: Callable[..., Operator]
+    taps: Mapping[str, TapTask]
     columns: tuple[tuple[str, ...], ...]
     schema: pa.Schema
     inputs: tuple[tuple[Parcel, ...], ...]
-    instants: int | None
     tick: Tick
     logs: Mapping[int, tuple[Segment, ...]]
     only: int | None = None
     names: tuple[str, ...] = ()
-    answers: tuple[Answer, ...] = ()
-    output: tuple[tuple[str, str], ...] | None = None
     seeds: tuple[tuple[int, Seed], ...] = ()
+
+    @property
+    def held_as(self) -> tuple[Hashable, ...]:
+        """What tells its states from others that a worker holds."""
+        return (self.node, self.names, tuple(sorted(self.taps)))
+
+    @property
+    def starts(self) -> Callable[[], TappedOperator]:
+        """Starts the operator, with its taps; a state that is held refers to nothing else of the task."""
+        return partial(TappedOperator, self.make, {key: each.tap for key, each in self.taps.items()})
 
     def rows(self, arrived: Arrived) -> pa.Table:
         """The rows of all inputs in one table, with the number of the input."""
@@ -156,9 +182,9 @@ class NodeTask:
 
     def step(self, arrived: Arrived) -> Tick:
         """The step in time, with the instants that it asks for."""
-        if self.instants is not None:
-            return replace(self.tick, instants=arrived.times(self.instants))
-        return replace(self.tick, slides=self.stage.slides)
+        times = {key: arrived.times(tap.instants) for key, tap in self.taps.items() if tap.instants is not None}
+        own = [times.pop(key) for key, tap in self.taps.items() if key in times and tap.tap.make is None]
+        return replace(self.tick, instants=own[0] if own else self.tick.instants, taps=times)
 
 
 @dataclass(frozen=True)
@@ -177,6 +203,8 @@ class CellTask:
         Part of the names of what is written.
     reports
         Where reports go.
+    answers
+        Where answers go.
     state_bytes
         What a worker may hold of the states of all cells that it has seen.
     schema
@@ -188,59 +216,75 @@ class CellTask:
     folder: str
     attempt: str
     reports: Address
+    answers: Answers
     state_bytes: int | None = None
     schema: pa.Schema | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Advance the cell by a tick."""
+        """Advance the cell by a tick; the last batch is let go when all is written."""
         found = list(batches)
         if not found:
             return
         table = pa.Table.from_batches(found)
         cell, arrived = cell_of(table), Arrived(table)
-        for number, node in enumerate(self.nodes):
+        log = LogFile(Path(self.folder), f"{self.attempt}-{cell}-{uuid.uuid4().hex[:8]}.log")
+        answers, reports = self.answers.begin(), Reports()
+        waiting: pa.RecordBatch | None = None
+        for node in self.nodes:
             if node.only not in (None, cell):
                 continue
-            for part in self._advance(cell, node, arrived):
-                if self.schema is not None and node.output is not None:
-                    yield from _packed(part, number, node.output, self.schema).to_batches()
+            for tap, part in self._advance(cell, node, arrived, answers, log, reports):
+                if self.schema is None or tap.output is None:
+                    continue
+                for batch in _packed(part, *tap.output, self.schema).to_batches():
+                    if waiting is not None:
+                        yield waiting
+                    waiting = batch
+        log.close()
+        written = tuple(answers.close())
+        if reports:
+            first = next(iter(reports))
+            self.reports.send(reports | {first: replace(reports[first], written=written)})
+        if waiting is not None:
+            yield waiting
 
-    def _advance(self, cell: int, node: NodeTask, arrived: Arrived) -> Iterator[pa.Table]:
-        """What the operator says, the last part of it when all is logged."""
+    def _advance(
+        self, cell: int, node: NodeTask, arrived: Arrived, answers: AnswerWriter, file: LogFile, reports: Reports
+    ) -> Iterator[tuple[TapTask, pa.Table]]:
+        """What the operator says, in parts; then its inputs are logged."""
         began = time.perf_counter()
-        key, log, folder = (self.owner, node.node, cell, node.names), node.logs.get(cell, ()), Path(self.folder)
+        key, log = (self.owner, cell, *node.held_as), node.logs.get(cell, ())
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         held = _held.take(key)
-        state = held or CellState(node.stage.make, node.columns, node.schema, node.names)
-        read = state.catch_up(log, folder, tick)
+        state = held or CellState(node.starts, node.columns, node.schema, node.names)
+        read = state.catch_up(log, file.folder, tick)
         if held is None:
             state.operator.learn(dict(node.seeds))
-        parts = (part.select(node.stage.output.names).cast(node.stage.output) for part in state.advance(rows, tick))
-        writers = [answer.begin() for answer in node.answers]
-        last = next(parts)
-        said = last.num_rows
-        for part in parts:
-            _write(writers, last)
-            yield last
-            last, said = part, said + part.num_rows
-        _write(writers, last)
-        written = tuple(file for writer in writers for file in writer.close())
-        path = f"{node.node}/{cell}-{self.attempt}-{uuid.uuid4().hex[:8]}.arrow"
-        new = next_segment(state, log, rows, tick, path, folder)
+        said = 0
+        for name, part in state.advance(rows, tick):
+            tap = node.taps[name]
+            made = part.select(tap.schema.names).cast(tap.schema)
+            answers.write(tap.answers, made)
+            said += made.num_rows
+            yield tap, made
+        new = next_segment(state, log, rows, tick, file)
         state.logged(new)
         operator = state.operator
         most = usual_bytes() if self.state_bytes is None else self.state_bytes
         _held.put(key, state, operator.held_bytes, most)
-        counts = rows.num_rows, said, operator.held_rows, operator.held_bytes, time.perf_counter() - began, read
-        report = CellReport(tuple(new), *counts, written, operator.take_probes())
-        self.reports.send({(node.node, cell): report})
-        yield last
-
-
-def _write(writers: Sequence[AnswerWriter], part: pa.Table) -> None:
-    for writer in writers:
-        writer.write(part.to_batches())
+        reports[node.node, cell] = CellReport(
+            tuple(new),
+            rows.num_rows,
+            said,
+            operator.held_rows,
+            operator.held_bytes,
+            time.perf_counter() - began,
+            read,
+            base_rows=operator.base_rows,
+            base_bytes=operator.base_bytes,
+            probes=operator.take_probes(),
+        )
 
 
 def _packed(part: pa.Table, number: int, output: Sequence[tuple[str, str]], schema: pa.Schema) -> pa.Table:

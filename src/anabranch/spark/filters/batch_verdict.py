@@ -22,7 +22,7 @@ class Undecided(NamedTuple):
     place: int | None = None
     predicate: str | None = None
     message: str | None = None
-    told: str | None = None
+    text: str | None = None
 
 
 class BatchVerdict:

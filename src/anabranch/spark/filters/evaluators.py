@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import FrameType
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.calls.client import CallClient
 from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
@@ -50,6 +51,8 @@ class Evaluator:
     repeatable
         Whether rows may be passed again to find those on which a vectorised call failed; a volatile predicate's may
         not, so that all rows of the call count as failed.
+    caller
+        Has the function called by another process, which keeps its answers; it takes the function's place.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Evaluator:
     keep: str | None = None
     time_limit: float | None = None
     repeatable: bool = True
+    caller: CallClient | None = None
 
     def __call__(self, columns: ChunkColumns, rows: Rows) -> Verdict:
         """Judge some rows of a chunk; a kept value is added to the chunk's columns.
@@ -75,7 +79,8 @@ class Evaluator:
         passed, values, failures = judge(columns, rows)
         if self.keep is not None:
             columns.keep(self.keep, rows, values, failed=rows[list(failures)])
-        return Verdict(true_mask(passed), failures or None)
+        bill = None if self.caller is None else self.caller.take_bill()
+        return Verdict(true_mask(passed), failures or None, bill)
 
     def _judge_others(self, columns: ChunkColumns, rows: Rows, unknown: Mask) -> Verdict:
         places = np.flatnonzero(~unknown)
@@ -86,7 +91,7 @@ class Evaluator:
         passed = np.ones(len(rows), dtype=np.bool_)
         passed[places] = verdict.passed
         failures = {int(places[at]): said for at, said in (verdict.failures or {}).items()}
-        return Verdict(passed, failures or None)
+        return replace(verdict, passed=passed, failures=failures or None)
 
     def _scalar(self, columns: ChunkColumns, rows: Rows) -> RawVerdict:
         arguments = [columns.values(name, rows) for name in self.columns]
@@ -94,7 +99,7 @@ class Evaluator:
         if unreadable:
             return self._scalar_of_others(columns, rows, unreadable)
         with _time_limit(self.name, self.time_limit):
-            values, failures = _call_each(self.function, arguments, len(rows))
+            values, failures = self._values(arguments, len(rows))
         if self.test is None:
             array, misfits = self._fitting(values, self.value_type)
             return array, array, misfits | failures
@@ -108,6 +113,11 @@ class Evaluator:
         decided, undecided = self._fitting(passed, BOOLEAN)
         kept, misfits = self._fitting(values if self.keep is not None else [], self.value_type)
         return decided, kept, undecided | misfits | failures
+
+    def _values(self, arguments: Sequence[list[Any]], rows: int) -> tuple[list[Any], dict[int, str]]:
+        if self.caller is not None:
+            return self.caller(arguments, rows)
+        return _call_each(self.function, arguments, rows)
 
     def _scalar_of_others(self, columns: ChunkColumns, rows: Rows, unreadable: dict[int, str]) -> RawVerdict:
         """Rows with a value that Python does not have fail without a call."""

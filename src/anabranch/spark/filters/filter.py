@@ -9,15 +9,17 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Never
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
+from pyspark.sql.utils import is_remote
 
 from anabranch.config import OrderingConfig
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError
 from anabranch.filter_report import Events, FilterReport
 from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.plan_search import find
@@ -36,23 +38,30 @@ from anabranch.model.predicates import (
 from anabranch.ordering import Precedence
 from anabranch.report_html import filter_html
 from anabranch.routing import policies
-from anabranch.routing.route_plan import RoutePlan, shown_orders
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.spark.connect import is_connect
 from anabranch.spark.filters import arrow, pilot, undecided
 from anabranch.spark.filters.admission import (
     column_names,
     column_type,
     data_type,
     input_types,
-    require_classic,
+    require_frame,
     require_picklable,
     require_room_for_errors,
     value_type,
 )
+from anabranch.spark.filters.calling import FilterCalls, Minimize
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
+from anabranch.spark.filters.explaining import explained_routes, what_runs
+from anabranch.spark.filters.filter_options import require_known, require_options
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.ledger import Ledger, open_ledger
+from anabranch.spark.filters.letters import Outbox
 from anabranch.spark.filters.lookup import SessionRules, member_test
 from anabranch.spark.filters.lookup_table import collect_values
+from anabranch.spark.filters.progress import Progress
+from anabranch.spark.filters.remote_batches import RemoteBatches
 from anabranch.spark.filters.reporting import attach_report, build_report
 from anabranch.spark.filters.task_record import Kinds, Part
 from anabranch.spark.filters.task_spec import ErrorRules, OrderingRules, StartingPoint, TaskInput, TaskOrigin
@@ -66,6 +75,7 @@ from anabranch.spark.native.order import NativeOrder, fit_of
 
 OnError = Literal["raise", "quarantine"]
 Sink = Callable[[DataFrame, int], Any]
+Aside = Callable[[DataFrame, str, Sequence[str]], DataFrame]
 
 
 class Filter:
@@ -92,6 +102,12 @@ class Filter:
     attributes
         Columns by which routes may be chosen; by default those that predicates read and some more of simple types. A
         single one needs no list; an empty list keeps one order for all rows.
+    minimize
+        What the order is to save: `"time"`, or the `"money"` of predicates that call.
+    budget
+        The most money that calls may cost; rows that it does not suffice for are set aside (`undecided`).
+    limit
+        How many rows are wanted: tasks stop when they have kept so many together.
 
     Examples
     --------
@@ -113,42 +129,48 @@ class Filter:
         state: str | os.PathLike[str] | None = None,
         config: OrderingConfig | MeshConfig | None = None,
         attributes: Sequence[str] | str | None = None,
+        minimize: Minimize = "time",
+        budget: float | None = None,
+        limit: int | None = None,
         **unknown: Never,
     ) -> None:
-        _refuse_unknown(unknown)
+        require_known(unknown, OPTIONS)
         self.predicates = gather(predicates)
         require_unique_names(self.predicates)
-        if policy not in policies.NAMES:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
-        if isinstance(config, MeshConfig) and policy != "mesh":
-            raise QueryError(
-                f"config is a MeshConfig, and the policy is {policy!r}",
-                hint=f'use policy="mesh", or config=ab.OrderingConfig.for_policy("{policy}", ...)',
-            )
-        if config is not None and not isinstance(config, OrderingConfig | MeshConfig):
-            raise QueryError(
-                f"config is a {type(config).__name__}", hint="use ab.OrderingConfig.for_policy(policy, ...)"
-            )
-        if on_error not in ("raise", "quarantine"):
-            raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
+        for p in self.predicates:
+            require_picklable(p)
+        require_options(policy, config, on_error)
         self.policy = policy
         self.mesh = config if isinstance(config, MeshConfig) else None
         self.config = config if isinstance(config, OrderingConfig) else self._default_config()
         self.strict, self.on_error = strict, on_error
         self.attributes = None if attributes is None else column_names(attributes)
         self._identity = new_identity()
+        remembered = self._identity if on_error == "quarantine" or budget is not None else ""
+        self.calls = FilterCalls(
+            self.predicates, policy, minimize=minimize, budget=budget, limit=limit, scope=remembered
+        )
         self._ledger = open_ledger(tuple(p.name for p in self.predicates), state)
         self._build_report = partial(
             _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
         )
+        self._options = {
+            "policy": policy,
+            "strict": strict,
+            "on_error": on_error,
+            "config": config,
+            "attributes": attributes,
+            "minimize": minimize,
+            "budget": budget,
+            "limit": limit,
+        }
+        self._remote: Path | None = None
         self._address: Address | None = None
         self._member_tests: dict[tuple[str, SessionRules], Callable[[pa.Array], pa.Array]] = {}
         self._native: dict[Part, NativeOrder] = {}
         self._tuners: dict[tuple[Part, Kinds], Tuner] = {}
         self._applied: DataFrame | None = None
         self._loaded: dict[Part, list[tuple[str, ...]]] = {}
-        for p in self.predicates:
-            require_picklable(p)
 
     def _default_config(self) -> OrderingConfig:
         seed = self.mesh.seed if self.mesh is not None else OrderingConfig.seed
@@ -156,9 +178,10 @@ class Filter:
 
     def apply(self, df: DataFrame) -> DataFrame:
         """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
-        require_classic(df)
+        require_frame(df)
         self._applied = df
-        return attach_report(self._through(df, counted=True), self._build_report)
+        out = self._through(df, counted=True)
+        return attach_report(out if self.calls.limit is None else out.limit(self.calls.limit), self._build_report)
 
     def quarantined(self, df: DataFrame | None = None) -> DataFrame:
         """Rows that no predicate rejects and on which one fails, with `_predicate` and `_error`.
@@ -169,17 +192,34 @@ class Filter:
         failed when rows passed, and passes when failures are looked for. Let such a predicate remember its answers, or
         compute them into a column that is persisted before the filter.
         """
-        df = df if df is not None else self._applied
         if self.on_error != "quarantine":
             raise QueryError("this filter sets no rows aside", hint='make it with on_error="quarantine"')
-        if df is None:
-            raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
+        df = self._given_or_applied(df)
         if all(isinstance(p, NativePredicate) for p in self.predicates):
             raise QueryError(
                 "this filter has native predicates only, whose errors end the Spark job",
                 hint="rows are set aside for errors of Python predicates and look-ups",
             )
-        return self._through(df, counted=False, aside=True)
+        return self._through(df, counted=False, aside=undecided.set_aside)
+
+    def undecided(self, df: DataFrame | None = None) -> DataFrame:
+        """Rows for which the budget did not suffice, as they came: the input of the next run.
+
+        It is computed as `quarantined` is. Calls are not made again: their answers have been kept.
+        """
+        if self.calls.budget is None:
+            raise QueryError("this filter decides all rows", hint="make it with budget=...")
+        return self._through(self._given_or_applied(df), counted=False, aside=undecided.not_asked)
+
+    def progress(self, rows: int | None = None) -> Progress:
+        """Shows what calls have cost while a query runs: `with f.progress(rows=df.count()): ...`."""
+        return Progress(self.calls.meter, rows)
+
+    def _given_or_applied(self, df: DataFrame | None) -> DataFrame:
+        found = df if df is not None else self._applied
+        if found is None:
+            raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
+        return found
 
     def foreach_batch(self, sink: Sink) -> Callable[[DataFrame, int], None]:
         """A function for `writeStream.foreachBatch` that filters each micro-batch and hands it to the sink.
@@ -187,16 +227,21 @@ class Filter:
         Between micro-batches the order is decided anew, also for native predicates: their profile rides on the pass
         that the sink makes over the batch.
         """
+        if not is_remote():
+            return partial(self.run_batch, sink)
+        if self._remote is None:
+            self._remote = self.calls.folder / "filter.json"
+            self._ledger.save_all(self._remote)
+        return RemoteBatches(Filter, self.predicates, self._options, self._remote, sink)
 
-        def run(batch: DataFrame, batch_id: int) -> None:
-            require_classic(batch)
-            self._applied = batch
-            self._learn()  # the profile of the last pass may arrive after its sink has returned
-            sink(attach_report(self._through(batch, counted=True, batch_id=batch_id), self._build_report), batch_id)
-            self._learn()
-            self._ledger.save()
-
-        return run
+    def run_batch(self, sink: Sink, batch: DataFrame, batch_id: int) -> None:
+        """Filter one micro-batch for a sink; see `foreach_batch`."""
+        require_frame(batch)
+        self._applied = batch
+        self._learn()  # the profile of the last pass may arrive after its sink has returned
+        sink(attach_report(self._through(batch, counted=True, batch_id=batch_id), self._build_report), batch_id)
+        self._learn()
+        self._ledger.save()
 
     def _learn(self) -> None:
         for part, order in list(self._native.items()):
@@ -207,11 +252,18 @@ class Filter:
 
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
+        self._hear()
         return self._build_report()
 
     def events(self) -> Events:
         """Every decision so far, oldest first."""
+        self._hear()
         return Events(self._ledger.events())
+
+    def _hear(self) -> None:
+        """Take in what micro-batches have counted in another process."""
+        if self._remote is not None:
+            self._ledger.reread(self._remote)
 
     def __repr__(self) -> str:
         return f"<filter, policy {self.policy}: {', '.join(p.name for p in self.predicates)}>"
@@ -222,13 +274,13 @@ class Filter:
 
     def explain(self, df: DataFrame) -> str:
         """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
-        require_classic(df)
+        require_frame(df)
         judged = self._judged(df)
         if not self._ledger.parts():
             self._ledger.keep_parts(tuple(stage.members for stage in stages(judged, strict=self.strict)))
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
         for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
-            lines.append(f"{number}. {stage.executor}: {self._what(stage, df)}")
+            lines.append(f"{number}. {stage.executor}: {what_runs(stage, df, self.policy)}")
             lines += self._explained_order(df, stage, [judged[i] for i in stage.members])
         return "\n".join(lines)
 
@@ -253,14 +305,21 @@ class Filter:
         self._loaded = {part: plan.tests() for part, plan in self._ledger.plans().items()}
         return self
 
-    def _what(self, stage: FilterStage, df: DataFrame) -> str:
-        if stage.executor == "arrow":
-            return "one Python node" + ("" if self.policy == "fixed" else ", adaptive inside every task")
-        if self.policy == "fixed":
-            return "native AND-chain"
-        if df.isStreaming:
-            return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
-        return "native AND-chain, ordered by a pilot sample"
+    def use(self, policy: str, config: OrderingConfig | None = None) -> None:
+        """Go on with another policy, or other parameters, from the next DataFrame or micro-batch on.
+
+        Counts and events stay; what policies have in common of what was learned, too.
+        """
+        if policy not in policies.NAMES:
+            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
+        self.policy, self.mesh = policy, None
+        self.config = self._default_config() if config is None else config
+        self._identity = new_identity()  # workers hold pipelines of the old policy under the old one
+        self._native.clear()
+        self._tuners.clear()
+        self._build_report = partial(
+            _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
+        )
 
     def _explained_order(self, df: DataFrame, stage: FilterStage, members: Sequence[Predicate]) -> list[str]:
         native = self._native_order(df, stage, members) if stage.executor == "catalyst" else None
@@ -279,13 +338,15 @@ class Filter:
         kinds = _kinds(self._attributes(df, members))
         plan = native.plan if native is not None else self._ledger.plan(stage.members, kinds)
         if plan is not None:
-            lines += [f"   {line}" for line in _explained_routes(plan, members)]
+            lines += [f"   {line}" for line in explained_routes(plan, members)]
         edges = sorted(constraints(members, strict=self.strict))
         lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
         return lines
 
-    def _through(self, df: DataFrame, *, counted: bool, aside: bool = False, batch_id: int | None = None) -> DataFrame:
-        """Send a DataFrame through the stages: the rows that pass, or those that are set `aside`."""
+    def _through(
+        self, df: DataFrame, *, counted: bool, aside: Aside | None = None, batch_id: int | None = None
+    ) -> DataFrame:
+        """Send a DataFrame through the stages: the rows that pass, or those that are set `aside` for a reason."""
         out, judged, run = df, self._judged(df), uuid.uuid4().hex
         cut = stages(judged, strict=self.strict)
         self._ledger.keep_parts(tuple(stage.members for stage in cut))
@@ -310,19 +371,19 @@ class Filter:
             )
             if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
                 task = self._with_pilot(out, task)  # a pilot behind other Python predicates would have to run those
-            out = arrow.apply(out, task)
+            out = arrow.apply(out, task, self._ledger)
             kept += [name for p in members if (name := p.keeps)]
         if errors is None:
             return out
-        if aside:
-            return undecided.set_aside(out, errors, kept)
+        if aside is not None:
+            return aside(out, errors, kept)
         settle = undecided.without_errors if self.on_error == "quarantine" else undecided.raised
         return settle(out, errors)
 
     def _errors_go_on(self, judged: Sequence[Predicate], later: Sequence[FilterStage]) -> bool:
         """Whether rows with errors leave the first stage that finds some: to be set aside, or judged by later ones."""
         excused = any(undecided.can_excuse(judged[i]) for stage in later for i in stage.members)
-        return excused or self.on_error == "quarantine"
+        return excused or self.on_error == "quarantine" or self.calls.budget is not None
 
     def _judged(self, df: DataFrame) -> tuple[Predicate, ...]:
         """The predicates, native ones with what Spark's analyzer says about them; they may read kept columns, too."""
@@ -375,10 +436,14 @@ class Filter:
             ordering=OrderingRules(self.policy, self.config, precedence, unprofiled, self.mesh),
             origin=origin,
             start=self._start(stage.members, kinds, precedence),
+            calls=self.calls.settings(members, counted=origin.ledger is not None),
         )
 
     def _origin(self, df: DataFrame, counted: bool, run: str) -> TaskOrigin:
-        application = df.sparkSession.sparkContext.applicationId
+        spark = df.sparkSession
+        if is_connect(df):
+            return TaskOrigin(spark.session_id, self._ledger.new_node(), run, Outbox() if counted else None)  # type: ignore[attr-defined]
+        application = spark.sparkContext.applicationId
         ledger = self._ledger_address(df) if counted else None
         return TaskOrigin(application, self._ledger.new_node(), run, ledger)
 
@@ -438,7 +503,7 @@ class Filter:
 
     def _attributes(self, df: DataFrame, members: Sequence[Predicate]) -> dict[str, DataType]:
         """Columns by which routes of some predicates may be chosen, and their types."""
-        if self.policy not in policies.BY_CONTENT or len(members) < 2:
+        if self.policy not in policies.BY_CONTENT or len(members) < 2 or self.calls.minimize == "money":
             return {}
         names = self.attributes
         if names is None:
@@ -466,7 +531,16 @@ class Filter:
             function = IteratorAdapter(p.name, function, one_column=len(p.columns) == 1)
         kind = BOOLEAN if p.returns is None else value_type(p)
         return Evaluator(
-            p.name, function, p.columns, p.flavour, kind, p.test, p.keep, p.time_limit, repeatable=p.kind != "volatile"
+            p.name,
+            function,
+            p.columns,
+            p.flavour,
+            kind,
+            p.test,
+            p.keep,
+            p.time_limit,
+            repeatable=p.kind != "volatile",
+            caller=self.calls.client(p),
         )
 
     def _member_test(self, p: LookupPredicate, rules: SessionRules) -> Callable[[pa.Array], pa.Array]:
@@ -474,6 +548,9 @@ class Filter:
         if (p.name, rules) not in self._member_tests:
             self._member_tests[p.name, rules] = member_test(p, collect_values(p, rules), rules)
         return self._member_tests[p.name, rules]
+
+
+OPTIONS = [p.name for p in inspect.signature(Filter).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
 def where(df: DataFrame, *predicates: Predicate | Column | str, policy: str = "auto", **options: Any) -> DataFrame:
@@ -496,24 +573,6 @@ def _saved_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, 
     """The report, once the state file has the same counts."""
     ledger.save()
     return build_report(policy, predicates, ledger, strict=strict)
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    known = [p.name for p in inspect.signature(Filter).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in options:
-        hint = suggest(name, known, "options")
-        if name == "pinned":
-            hint = 'policy="fixed" keeps the written order; pinned=True is an option of a single predicate'
-        raise QueryError(f"a filter has no option {name!r}", hint=hint)
-
-
-def _explained_routes(plan: RoutePlan, members: Sequence[Predicate]) -> list[str]:
-    ways = shown_orders(plan)
-    return [
-        f"route {i}: {' or '.join(way.tests)}: {' -> '.join(members[f].name for f in way.order)}"
-        for i, way in enumerate(ways, 1)
-        if len(ways) > 1
-    ]
 
 
 def _guarded(p: Predicate, strict: bool) -> bool:

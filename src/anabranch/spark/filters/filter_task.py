@@ -11,11 +11,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import DataType
 
+from anabranch.calls.reply import Unasked
 from anabranch.errors import DataError
 from anabranch.events import Event
 from anabranch.model.arrays import Rows
 from anabranch.ordering.base import Seed
-from anabranch.ordering.pipeline import Failure, Outcome, Tally, Verdict
+from anabranch.ordering.pipeline import CHUNK_SECONDS, Failure, Outcome, Tally, Verdict
+from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.chunk_pipeline import ChunkPipeline
 from anabranch.routing.policies import make_pipeline
 from anabranch.spark.filters import worker_memory
@@ -23,13 +25,23 @@ from anabranch.spark.filters.batch_verdict import BatchVerdict, Undecided
 from anabranch.spark.filters.decision_events import DecisionEvents
 from anabranch.spark.filters.decode import ChunkColumns, Converter, converter, true_mask
 from anabranch.spark.filters.evaluators import Evaluator
+from anabranch.spark.filters.task_progress import TaskProgress
 from anabranch.spark.filters.task_record import Part, TaskKey, TaskRecord
-from anabranch.spark.filters.task_spec import ErrorRules, OrderingRules, StartingPoint, TaskInput, TaskOrigin
+from anabranch.spark.filters.task_spec import (
+    CallSettings,
+    ErrorRules,
+    OrderingRules,
+    StartingPoint,
+    TaskInput,
+    TaskOrigin,
+)
 from anabranch.spark.learned.candidate_attributes import Attributes
 
 GUARD = "make it return None on such rows, or guard it"
 ASIDE = '; or set them aside with on_error="quarantine"'
 """The end of a hint, for filters; conditions of continuous queries have no such option."""
+CALLING_CHUNK_SECONDS = 5.0
+"""Of a chunk whose rows wait for answers: long, so that as many calls as may be are under way most of the time."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,7 @@ class FilterTask:
         The predicates.
     kept
         Names and types of the columns that they compute.
-    input, ordering, start, errors, origin
+    input, ordering, start, errors, origin, calls
         See `task_spec`.
     """
 
@@ -59,6 +71,7 @@ class FilterTask:
     origin: TaskOrigin
     start: StartingPoint
     errors: ErrorRules = field(default_factory=ErrorRules)
+    calls: CallSettings = field(default_factory=CallSettings)
 
     def converters(self) -> dict[str, Converter]:
         """How values of each column become those of a Python UDF, where that takes a conversion."""
@@ -73,9 +86,10 @@ class FilterTask:
         made = DecisionEvents(self.ordering.policy, tuple(e.name for e in self.evaluators), partition)
         pipeline, decisions = self._pipeline(made)
         converters, finished = self.converters(), False
+        progress = TaskProgress(self.calls, context)
         try:
             for batch in batches:
-                yield self._judge(batch, pipeline, converters, made, decisions)
+                yield self._judge(batch, pipeline, converters, made, decisions, progress)
             finished = True
         finally:
             tally = pipeline.take_tally()
@@ -145,6 +159,8 @@ class FilterTask:
             learning=bool(self.input.attributes),
             unprofiled=rules.unprofiled,
             seed=rules.config.seed + partition,
+            price=ProfilePrice() if self.calls.by_money else None,
+            chunk_seconds=CALLING_CHUNK_SECONDS if self.calls.meter else CHUNK_SECONDS,
         )
 
     def _judge(
@@ -154,6 +170,7 @@ class FilterTask:
         converters: dict[str, Converter],
         made: DecisionEvents,
         decisions: list[Event],
+        progress: TaskProgress,
     ) -> BatchVerdict:
         found = BatchVerdict(len(batch[0]), self.kept)
         names, zone = tuple(self.input.columns), self.input.time_zone
@@ -161,12 +178,17 @@ class FilterTask:
         failed = {name: mask for name, mask in flags.items() if mask.any()}
         at = 0
         while at < found.rows:
-            size = pipeline.chunk_rows(found.rows - at)
+            wanted = progress.rows_wanted(found.rows - at)
+            size = pipeline.chunk_rows(wanted) if wanted else found.rows - at
             slices = {n: a.slice(at, size) for n, a in zip(names, batch, strict=False)}
             there = {name: mask[at : at + size] for name, mask in failed.items()}
             columns = ChunkColumns(slices, converters, zone, length=size, failed=there)
             attributes = Attributes({name: slices[name] for name in self.input.attributes}, zone)
+            if not wanted:
+                found.add(at, np.zeros(0, dtype=np.int64), columns, [])
+                break
             outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
+            progress.note(size, len(outcome.survivors))
             decisions += [made.event(pipeline.rows_done, decision) for decision in outcome.decisions]
             undecided = self._undecided_rows(outcome, columns)
             if there:
@@ -185,7 +207,8 @@ class FilterTask:
         return self.evaluators[f](columns, rows)
 
     def _undecided(self, failure: Failure, columns: ChunkColumns) -> Undecided:
-        name, text = self.evaluators[failure.filter].name, str(self._failed(failure))
+        name = self.evaluators[failure.filter].name
+        text = None if isinstance(failure.message, Unasked) else str(self._failed(failure))
         lacking = self._lacking(failure.row, columns)
         return Undecided(failure.row, lacking, self.part[failure.filter], name, failure.message, text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from anabranch.spark.names import column
 
 PILOT_ROWS = 400
 FEW_ROWS = 8
+PARTS = 5
 SMALLEST_SECONDS = 1e-9
 
 
@@ -40,8 +42,8 @@ def judge_sample(df: DataFrame, task: FilterTask, rows: int = PILOT_ROWS) -> Jud
         for batch in batches:
             drops, costs = judge_all(task, batch.columns, batch.num_rows)
             extra = [pa.array(drops.tolist(), pa.list_(pa.bool_())), pa.array([costs.tolist()] * len(drops))]
-            told = [bounded(batch.column(place)) for place in places]
-            yield pa.RecordBatch.from_arrays([*told, *extra], names=shape.fieldNames())
+            attributes = [bounded(batch.column(place)) for place in places]
+            yield pa.RecordBatch.from_arrays([*attributes, *extra], names=shape.fieldNames())
 
     table = inputs.coalesce(1).mapInArrow(judge, shape).toArrow()
     width = len(task.evaluators)
@@ -54,17 +56,24 @@ def judge_sample(df: DataFrame, task: FilterTask, rows: int = PILOT_ROWS) -> Jud
 
 
 def judge_all(task: FilterTask, arrays: list[pa.Array], rows: int) -> tuple[BoolMatrix, Floats]:
-    """Which predicates drop which rows, and what a row costs each: without what a call costs, and its first one."""
+    """Which predicates drop which rows, and what a row costs each: without what a call costs, and its first one.
+
+    The rows are judged in parts, and the median of their costs counts: a pause does not look like a dear predicate.
+    """
     few = min(rows, FEW_ROWS)
-    _judged(task, arrays, few)
-    _, short = _judged(task, arrays, few)
-    drops, long = _judged(task, arrays, rows)
-    return drops, np.where(long > 0, np.maximum(long - short, SMALLEST_SECONDS), 0.0) / max(1, rows - few)
+    _judged(task, arrays, 0, few)
+    _, short = _judged(task, arrays, 0, few)
+    bounds = np.linspace(0, rows, max(1, min(PARTS, rows // (2 * FEW_ROWS))) + 1).astype(int).tolist()
+    judged = [_judged(task, arrays, start, end - start) for start, end in pairwise(bounds)]
+    rest = np.maximum(1, np.diff(bounds) - few)[:, np.newaxis]
+    long = np.array([seconds for _, seconds in judged])
+    costs = np.where(long > 0, np.maximum(long - short, SMALLEST_SECONDS), 0.0) / rest
+    return np.concatenate([drops for drops, _ in judged]), np.median(costs, axis=0)
 
 
-def _judged(task: FilterTask, arrays: list[pa.Array], rows: int) -> tuple[BoolMatrix, Floats]:
-    """Which predicates drop which of the first rows, and how long it took each to say so."""
-    read = {name: array.slice(0, rows) for name, array in zip(task.input.columns, arrays, strict=True)}
+def _judged(task: FilterTask, arrays: list[pa.Array], start: int, rows: int) -> tuple[BoolMatrix, Floats]:
+    """Which predicates drop which of some rows, and how long it took each to say so."""
+    read = {name: array.slice(start, rows) for name, array in zip(task.input.columns, arrays, strict=True)}
     columns = ChunkColumns(read, task.converters(), task.input.time_zone, length=rows)
     drops, seconds = np.zeros((rows, len(task.evaluators)), dtype=np.bool_), np.zeros(len(task.evaluators))
     for f in task.ordering.precedence.legal(range(len(task.evaluators))):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from pyspark.sql import DataFrame
 
+from anabranch.calls.reply import Bill
 from anabranch.errors import QueryError
-from anabranch.filter_report import NOT_RUN, Events, FilterReport, PredicateReport, RouteReport
-from anabranch.model.predicates import Predicate, constraints
+from anabranch.filter_report import NOT_RUN, CallReport, Events, FilterReport, PredicateReport, RouteReport
+from anabranch.model.arrays import Floats
+from anabranch.model.predicates import Predicate, PythonPredicate, constraints
 from anabranch.ordering.pipeline import Tally
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.route_plan import RoutePlan, RouteState, shown
@@ -79,13 +81,17 @@ def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, *
         predicates=tuple(lines[i] for i in range(len(predicates))),
         rows=_rows(totals),
         evaluations=sum(int(t.calls.sum()) for t in totals.values()),
-        evaluations_written=_written(policy, totals, written, with_costs=False),
+        evaluations_written=_written(policy, totals, written, cost=lambda tally: np.ones(len(tally.calls))),
         seconds=spent,
-        seconds_written=_written(policy, totals, written, with_costs=True),
+        seconds_written=_written(
+            policy, totals, written, cost=lambda tally: tally.seconds / np.maximum(tally.calls, 1)
+        ),
         profiling_share=sum(t.profiling_seconds for t in totals.values()) / spent if spent else 0.0,
         deciding_share=sum(t.deciding_seconds for t in totals.values()) / spent if spent else 0.0,
         events=Events(ledger.events()),
         routes=_routes(predicates, order, ledger),
+        calls=_calls(predicates, totals),
+        money_written=_written(policy, totals, written, cost=_money_costs),
     )
 
 
@@ -173,22 +179,44 @@ def _native_line(p: Predicate, place: int, sampled: tuple[int, int, float] | Non
     return PredicateReport(p.name, "catalyst", place, seen, passed, seen - passed, 0, seen, cost_us, "sample")
 
 
+def _calls(predicates: Sequence[Predicate], totals: Mapping[Part, Tally]) -> tuple[CallReport, ...]:
+    found = []
+    for i, p in enumerate(predicates):
+        bills = [tally.bills[part.index(i)] for part, tally in totals.items() if i in part]
+        if bills and isinstance(p, PythonPredicate) and p.calls is not None:
+            bill = Bill(*np.sum(bills, axis=0).tolist())
+            calls, hits, retries, unasked = map(int, (bill.calls, bill.hits, bill.retries, bill.unasked))
+            found.append(CallReport(p.name, calls, hits, retries, bill.tokens, bill.money, unasked))
+    return tuple(found)
+
+
+def _money_costs(tally: Tally) -> Floats:
+    """Money per row; rows that the budget did not suffice for are not in it."""
+    at, unasked = ([f.name for f in fields(Bill)].index(name) for name in ("money", "unasked"))
+    costs: Floats = tally.bills[:, at] / np.maximum(tally.calls - tally.bills[:, unasked], 1)
+    return costs
+
+
 def _written_order(members: Sequence[Predicate], strict: bool) -> list[int]:
     """The written order, as far as constraints allow it: a predicate may be written before one that it depends on."""
     return list(Precedence(len(members), constraints(members, strict=strict)).legal(range(len(members))))
 
 
 def _written(
-    policy: str, totals: Mapping[Part, Tally], orders: Mapping[Part, list[int]], *, with_costs: bool
+    policy: str,
+    totals: Mapping[Part, Tally],
+    orders: Mapping[Part, list[int]],
+    *,
+    cost: Callable[[Tally], Floats],
 ) -> float | None:
     """What the written order would have spent on the same rows, from the profile of dropped rows."""
     total = 0.0
     for part, tally in totals.items():
         weights = tally.written_drops.sum()
-        costs = tally.seconds / np.maximum(tally.calls, 1) if with_costs else np.ones(len(tally.calls))
+        costs = cost(tally)
         dropped = int((tally.seen - tally.passed - tally.errors).sum())
         if policy == "fixed":
-            total += float(tally.seconds.sum() if with_costs else tally.calls.sum())
+            total += float(costs @ tally.calls)
             continue
         if dropped and not weights:
             return None

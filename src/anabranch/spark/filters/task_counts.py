@@ -111,4 +111,7 @@ class TaskCounts:
 def _tally(data: dict[str, Any]) -> Tally:
     whole = {"seen", "passed", "errors", "calls"}
     arrays: dict[str, Any] = {k: np.array(v, dtype=np.int64 if k in whole else np.float64) for k, v in data.items()}
-    return Tally(**{k: a if a.ndim else data[k] for k, a in arrays.items()})
+    tally = Tally(**{k: a if a.ndim else data[k] for k, a in arrays.items()})
+    if not tally.bills.size:  # written before there were any
+        tally.bills = Tally.empty(len(tally.seen)).bills
+    return tally

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql.types import DataType
 
@@ -12,6 +13,7 @@ from anabranch.mesh.config import MeshConfig
 from anabranch.ordering.base import Seed
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.route_plan import RoutePlan
+from anabranch.spark.filters.letters import Outbox
 from anabranch.spark.filters.task_record import Kinds
 from anabranch.spark.mailbox import Address
 
@@ -55,6 +57,28 @@ class OrderingRules:
 
 
 @dataclass(frozen=True)
+class CallSettings:
+    """What the tasks of a filter have to know of its calls.
+
+    Parameters
+    ----------
+    by_money
+        Whether the order is to save money, not time.
+    meter
+        File that counts rows and calls of all workers.
+    limit
+        Rows that are wanted; None for all.
+    kept
+        File that counts the rows that tasks have kept, where there is a limit.
+    """
+
+    by_money: bool = False
+    meter: Path | None = None
+    limit: int | None = None
+    kept: Path | None = None
+
+
+@dataclass(frozen=True)
 class StartingPoint:
     """What is known before the task begins: order and costs, routes, and how often and why the driver switched them."""
 
@@ -90,16 +114,17 @@ class TaskOrigin:
     Parameters
     ----------
     application
-        Spark's name of the application.
+        Spark's name of the application, or of the session, where there is no more to be known.
     node
         Number of the place in the plan.
     run
         Of a micro-batch: tells its runs apart.
     ledger
-        Address of the driver's ledger; None where nothing is counted.
+        Address of the driver's ledger, or what holds the record until it travels with a row; None where nothing is
+        counted.
     """
 
     application: str
     node: int = 0
     run: str = ""
-    ledger: Address | None = None
+    ledger: Address | Outbox | None = None

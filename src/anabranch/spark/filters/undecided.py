@@ -27,12 +27,13 @@ ERROR_TYPE = StructType(
         StructField("place", IntegerType()),
         StructField(PREDICATE_COLUMN, StringType()),
         StructField(ERROR_COLUMN, StringType()),
-        StructField("told", StringType()),
+        StructField("text", StringType()),
     ]
 )
 """Kept columns that have no value; the failing predicate's place as written, its name, what it said, the text to raise.
 
-Of a row that failed in an earlier stage, a later one may tell of columns alone.
+Of a row that failed in an earlier stage, a later one may tell of columns alone. A row that was not asked, as the budget
+was spent, has no text to raise.
 """
 
 
@@ -76,16 +77,21 @@ def without_errors(df: DataFrame, errors: str) -> DataFrame:
 
 
 def raised(df: DataFrame, errors: str) -> DataFrame:
-    """All rows; one with an error ends the job."""
+    """All rows but those that were not asked; one with an error ends the job."""
     error = F.col(errors)
-    failing = F.raise_error(error["told"]).cast("boolean")
-    return df.where(F.when(error.isNotNull(), failing).otherwise(True)).drop(errors)
+    failing = F.raise_error(error["text"]).cast("boolean")
+    return df.where(F.when(error["text"].isNotNull(), failing).otherwise(error.isNull())).drop(errors)
 
 
 def set_aside(df: DataFrame, errors: str, kept: Sequence[str]) -> DataFrame:
     """The rows on which something failed, with the name of the predicate and what it said."""
     added = {name: F.col(errors)[name] for name in (PREDICATE_COLUMN, ERROR_COLUMN)}
-    return df.where(F.col(errors).isNotNull()).withColumns(added).drop(errors, *kept)
+    return df.where(F.col(errors)["text"].isNotNull()).withColumns(added).drop(errors, *kept)
+
+
+def not_asked(df: DataFrame, errors: str, kept: Sequence[str]) -> DataFrame:
+    """The rows about which a predicate could not be asked, as they came."""
+    return df.where(F.col(errors).isNotNull() & F.col(errors)["text"].isNull()).drop(errors, *kept)
 
 
 def _may_fail_in_spark(p: Predicate) -> bool:

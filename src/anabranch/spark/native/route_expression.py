@@ -83,19 +83,24 @@ class _Attribute:
     def among(self, values: Sequence[Any]) -> Column:
         if isinstance(self.kind, TimestampNTZType):
             return self.value.isin(*map(_local_time, values))
-        # A set of many values tells -0.0 from 0.0, one of few does not.
-        return (self.value + F.lit(0.0) if self._floating() else self.value).isin(*values)
+        return self._comparable().isin(*values)
+
+    def among_numbers(self, values: Sequence[Any]) -> Column:
+        """Like `among`; dates are stated in days, timestamps in microseconds, both since 1970."""
+        if isinstance(self.kind, TimestampNTZType):
+            return self.value.isin(*map(_local_micros, values))
+        return self._number().isin(*values)
 
     def at_most(self, bound: float) -> Column:
         """Ranges of dates are stated in days, of timestamps in microseconds, both since 1970."""
         if isinstance(self.kind, TimestampNTZType):
-            return self.value <= _local_time(EPOCH) + F.lit(timedelta(microseconds=floor(bound)))
-        number = self.value
+            return self.value <= _local_micros(floor(bound))
+        return self._number() <= F.lit(bound)
+
+    def _number(self) -> Column:
         if isinstance(self.kind, DateType):
-            number = F.unix_date(self.value)
-        elif isinstance(self.kind, TimestampType):
-            number = F.unix_micros(self.value)
-        return number <= F.lit(bound)
+            return F.unix_date(self.value)
+        return F.unix_micros(self.value) if isinstance(self.kind, TimestampType) else self._comparable()
 
     def part(self, part: ClockPart) -> _Attribute:
         """The hour or the weekday, where Arrow knows it, too."""
@@ -103,6 +108,10 @@ class _Attribute:
         if isinstance(self.kind, TimestampType):
             found = F.when(F.unix_micros(self.value).between(0, LAST_MICROSECOND), found)
         return _Attribute(found, IntegerType())
+
+    def _comparable(self) -> Column:
+        """A set of many values tells -0.0 from 0.0, one of few does not."""
+        return self.value + F.lit(0.0) if self._floating() else self.value
 
     def _floating(self) -> bool:
         return isinstance(self.kind, (FloatType, DoubleType))
@@ -117,6 +126,10 @@ def _attributes(df: DataFrame, names: Sequence[str]) -> dict[str, _Attribute]:
 def _local_time(time: datetime) -> Column:
     """Literals of Python's times without a zone would be read in the zone of the machine."""
     return F.lit(time.isoformat()).cast("timestamp_ntz")
+
+
+def _local_micros(since_1970: int) -> Column:
+    return _local_time(EPOCH) + F.lit(timedelta(microseconds=since_1970))
 
 
 def _taken(attributes: Mapping[str, _Attribute], classifier: Classifier, route: int) -> Column:
@@ -142,7 +155,7 @@ def _leads_to(
 
 def _answer(attribute: _Attribute, test: Test) -> Column:
     if isinstance(test, Among):
-        return attribute.among(test.values)
+        return attribute.among_numbers(test.values) if test.numeric else attribute.among(test.values)
     known = ~attribute.missing()
     return known if test.threshold == inf else known & attribute.at_most(test.threshold)
 

@@ -1,0 +1,135 @@
+"""How a worker has rows asked about: through the process that makes the calls of its machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anabranch.calls.reply import Bill
+from anabranch.calls.rules import CallRules
+from anabranch.calls.wire import Answers, Predicate, Question, address, exchanged
+from anabranch.errors import ResourceError
+
+START_SECONDS = 60.0
+START_AGAIN_SECONDS = 2.0
+TRIES = 3
+
+_lines: dict[tuple[int, Path], socket.socket] = {}
+
+
+@dataclass(frozen=True)
+class CallClient:
+    """Asks about rows; pickled into the Spark plan with the predicate.
+
+    Parameters
+    ----------
+    name, rules
+        Of the predicate.
+    function
+        Pickled.
+    folder
+        Where its answers are kept.
+    repeatable
+        Whether an answer may be used again.
+    meter, budget
+        What counts the calls of a filter, and the most that they may cost together.
+    scope
+        The filter for which failures are remembered, if they are asked about again.
+    """
+
+    name: str
+    function: bytes
+    rules: CallRules
+    folder: Path
+    meter: Path
+    repeatable: bool = True
+    budget: float | None = None
+    scope: str = ""
+    _bills: list[Bill] = field(default_factory=list, compare=False, repr=False)
+
+    def __call__(self, arguments: Sequence[list[Any]], rows: int) -> tuple[list[Any], dict[int, str]]:
+        """The values of some rows, given column by column; and what went wrong, by row."""
+        asked = list(zip(*arguments, strict=True)) if arguments else [()] * rows
+        if not asked:
+            return [], {}
+        found = self._ask(asked)
+        self._bills.append(found.bill)
+        if found.problem is not None or found.answers is None:
+            raise ResourceError(
+                f"predicate {self.name!r} could not be asked: {found.problem}",
+                hint="its function and what that imports must load in a process of their own",
+            )
+        failures = {at: each.problem for at, each in enumerate(found.answers) if each.problem is not None}
+        return [each.value for each in found.answers], failures
+
+    def take_bill(self) -> Bill:
+        """What rows have cost since the last time."""
+        total = Bill()
+        for bill in self._bills:
+            total.add(bill)
+        self._bills.clear()
+        return total
+
+    def _ask(self, rows: list[tuple[Any, ...]]) -> Answers:
+        predicate = Predicate(self.name, self.function, self.rules, self.repeatable)
+        question = Question(predicate.identity, rows, self.meter, self.budget, self.scope)
+        for _ in range(TRIES):
+            line = connected(self.folder)
+            try:
+                found: Answers = exchanged(line, question)
+                if found.answers is None:
+                    met: Answers = exchanged(line, predicate)
+                    found = exchanged(line, question) if met.problem is None else met
+                return found
+            except (ConnectionError, OSError):  # it was killed; what it had been answered is kept
+                _lines.pop((os.getpid(), self.folder), None)
+        raise ResourceError(
+            f"the process that makes the calls of predicate {self.name!r} ends again and again",
+            hint="its function may end the process, or use more memory than there is",
+        )
+
+
+def connected(folder: Path) -> socket.socket:
+    """A line to the caller of a folder, which is started if there is none."""
+    own = (os.getpid(), folder)
+    if own not in _lines:
+        _lines[own] = _connect(folder)
+    return _lines[own]
+
+
+def _connect(folder: Path) -> socket.socket:
+    ends, started = time.monotonic() + START_SECONDS, 0.0
+    while time.monotonic() < ends:
+        line = socket.socket(socket.AF_UNIX)
+        try:
+            line.connect(str(address(folder)))
+            return line
+        except OSError:
+            line.close()
+        if time.monotonic() - started > START_AGAIN_SECONDS:
+            _start(folder)
+            started = time.monotonic()
+        time.sleep(0.01)
+    raise ResourceError(
+        f"no process could be started to make the calls whose answers are kept in {str(folder)!r}",
+        hint="workers need to be able to start processes, and to write to that folder",
+    )
+
+
+def _start(folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    subprocess.Popen(
+        [sys.executable, "-m", "anabranch.calls.caller", str(folder)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

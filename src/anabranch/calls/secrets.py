@@ -1,0 +1,35 @@
+"""Secrets of the environment: their values must not be pickled into plans, nor told in messages.
+
+>>> environment = {"MODEL_API_KEY": "sk-123456789", "HOME": "/home/me"}
+>>> redacted("401 for key sk-123456789", environment)
+'401 for key ***'
+>>> leaked(b"...sk-123456789...", environment)
+'MODEL_API_KEY'
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+SHORTEST = 8
+
+
+def redacted(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """A text without the values of secrets."""
+    for _, value in _secrets(environment):
+        text = text.replace(value, "***")
+    return text
+
+
+def leaked(data: bytes, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The name of a secret whose value is in some data."""
+    return next((name for name, value in _secrets(environment) if value.encode() in data), None)
+
+
+def _secrets(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in environment.items():
+        if NAMES.search(name) and len(value) >= SHORTEST:
+            yield name, value

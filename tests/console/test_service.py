@@ -1,0 +1,185 @@
+"""The service over real HTTP, against a real engine: what it shows, and what it changes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+
+from console.stage import Stage, await_true
+
+pytestmark = pytest.mark.spark
+
+
+def test_streams_queries_and_rows_are_those_of_the_engine(stage: Stage) -> None:
+    stage.service._hub.look()
+    streams = {each["name"]: each for each in stage.viewer.get("/api/streams")}
+    assert streams["calls"]["rows"] == stage.engine.rows_taken("calls")
+    assert [name for name, _ in streams["calls"]["columns"]] == ["ts", "host", "size"]
+    busy = stage.viewer.get("/api/queries/busy")
+    assert (busy["status"], busy["columns"], busy["streams"]) == ("running", ["host", "n"], ["calls"])
+    rows = stage.viewer.get("/api/queries/busy/rows")
+    expected = sorted(tuple(row) for row in stage.engine.queries["busy"].current().collect())
+    assert sorted(tuple(row) for row in rows["rows"]) == expected
+    picked = stage.viewer.get("/api/queries/picked/rows?limit=1000")
+    assert len(picked["rows"]) == stage.engine.queries["picked"].to_dataframe().count()
+
+
+def test_a_search_finds_queries_by_name_and_text(stage: Stage) -> None:
+    found = stage.viewer.get("/api/queries?search=large%20odd")
+    assert [each["name"] for each in found["queries"]] == ["picked"]
+    assert stage.viewer.get("/api/queries?limit=1&offset=1")["total"] == 3
+
+
+def test_the_network_shows_what_is_shared(stage: Stage) -> None:
+    plan = stage.viewer.get("/api/plans")
+    shared = [each for each in plan["nodes"] if len(each.get("queries", ())) > 1 and each["kind"] == "operator"]
+    assert [sorted(each["queries"]) for each in shared] == [["busy", "twin"]]
+    assert ["stream:calls", shared[0]["id"]] in plan["edges"]
+    assert [shared[0]["id"], "query:busy"] in plan["edges"]
+    assert shared[0]["rows_in"] > 0
+    own = stage.viewer.get("/api/plans?query=picked")
+    assert {each["kind"] for each in own["nodes"]} == {"stream", "filter", "query"}
+
+
+def test_filters_and_their_decisions(stage: Stage) -> None:
+    (found,) = stage.viewer.get("/api/filters")
+    assert found["id"] == "picked/1"
+    assert found["written"] == ["large(size)", "odd(size)"]
+    one = stage.viewer.get("/api/filters/picked%2F1")
+    assert one["frames"][0]["kind"] == "Started"
+    assert one["frames"][0]["order"] == ["large(size)", "odd(size)"]
+    cards = stage.viewer.get("/api/events?filter=picked/1")["events"]
+    assert [card["kind"] for card in cards].count("Started") >= 1
+
+
+def test_a_query_is_registered_paused_resumed_and_dropped(stage: Stage) -> None:
+    wanted = {"name": "sizes", "text": "Select Istream(host, size) From calls [Now] Where size > 50"}
+    made = stage.operator.ask("POST", "/api/queries", wanted)
+    assert made.status == 200, made.body
+    assert made.json["status"] == "running"
+    stage.bring(50)
+    await_true(lambda: stage.viewer.get("/api/queries/sizes/rows")["rows"])
+    for action, status in (("pause", "paused"), ("resume", "running"), ("stop", "stopped"), ("start", "running")):
+        reply = stage.operator.ask("POST", f"/api/queries/sizes/{action}")
+        assert (reply.status, reply.json["status"]) == (200, status)
+    assert stage.operator.ask("POST", "/api/queries/sizes/explode").status == 422
+    assert stage.operator.ask("DELETE", "/api/queries/sizes").status == 200
+    assert stage.viewer.ask("GET", "/api/queries/sizes").status == 404
+    entries = stage.viewer.get("/api/audit")
+    assert entries[0]["action"] == "DELETE /api/queries/sizes"
+    assert {each["role"] for each in entries} == {"operator"}
+
+
+def test_errors_are_told_with_their_place(stage: Stage) -> None:
+    found = stage.viewer.ask("POST", "/api/check", {"text": "Select hots From calls [Now]"}).json
+    assert not found["ok"]
+    (error,) = found["errors"]
+    assert (error["line"], error["column"]) == (1, 8)
+    assert "host" in error["hint"]
+    fine = stage.viewer.ask("POST", "/api/check", {"text": "Select host From calls [Now]"}).json
+    assert fine["ok"]
+    assert "window now" in fine["plans"][0]
+    reply = stage.operator.ask("POST", "/api/queries", {"name": "bad", "text": "Select hots From calls"})
+    assert (reply.status, reply.json["line"]) == (400, 1)
+
+
+def test_statements_are_carried_out(stage: Stage) -> None:
+    text = "Create View few As Select host From calls [Rows 5]; Create Query last As Select * From few; Show Views"
+    reply = stage.operator.ask("POST", "/api/statements", {"text": text})
+    assert reply.status == 200, reply.body
+    assert reply.json["queries"] == ["last"]
+    assert "few" in reply.json["said"][0]
+    stage.operator.ask("POST", "/api/statements", {"text": "Drop Query last; Drop View few"})
+
+
+def test_rules_come_and_go(stage: Stage) -> None:
+    text = "Select Istream(host, size) From calls [Now] Where size > :limit"
+    made = stage.operator.ask("POST", "/api/rules", {"name": "alerts", "text": text})
+    assert made.status == 200, made.body
+    rules = {"rules": [{"rule": "a", "limit": 90}, {"rule": "b", "limit": 95}]}
+    assert stage.operator.ask("POST", "/api/rules/alerts", rules).json == {"added": 2}
+    assert stage.viewer.get("/api/rules")[0]["relation"] == "alerts_rules"
+    assert stage.viewer.get("/api/rules/alerts/rows")["total"] == 2
+    assert stage.operator.ask("DELETE", "/api/rules/alerts/a").json == {"removed": 1}
+    assert stage.operator.ask("DELETE", "/api/rules/alerts/zz").status == 404
+    stage.operator.ask("DELETE", "/api/queries/alerts")
+    assert stage.viewer.get("/api/rules") == []
+
+
+def test_settings_change_and_are_taken_back(stage: Stage) -> None:
+    settings = partial(stage.viewer.get, "/api/settings")
+    wanted = {"filter": "picked/1", "policy": "agreedy", "config": {"profile_probability": 0.5}}
+    assert stage.operator.ask("PATCH", "/api/settings", wanted).status == 200
+    (of,) = stage.engine.queries["picked"].filters()
+    assert (of.policy, of.config.profile_probability) == ("agreedy", 0.5)
+    before = of.report().rows
+    stage.bring(60)
+    await_true(lambda: of.report().rows > before)
+    assert stage.operator.ask("PATCH", "/api/settings", {"state_bytes": 1_000_000}).status == 200
+    assert settings()["state_bytes"] == 1_000_000
+    steps = settings()["steps"]
+    assert [step["what"] for step in steps[:2]] == ["state_bytes", "filter picked/1"]
+    assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    assert settings()["state_bytes"] is None
+    assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    assert of.policy == "auto"
+    refused = stage.operator.ask("PATCH", "/api/settings", {"filter": "picked/1", "policy": "gready"})
+    assert refused.status == 400
+
+
+def test_figures_for_prometheus_are_those_of_the_engine(stage: Stage) -> None:
+    stage.service._hub.look()
+    text = stage.viewer.ask("GET", "/metrics").body.decode()
+    assert f'anabranch_stream_rows_total{{stream="calls"}} {stage.engine.rows_taken("calls")}' in text.splitlines()
+    assert 'anabranch_query_up{query="busy"} 1' in text.splitlines()
+
+
+def test_history_has_a_point_for_every_tick(stage: Stage) -> None:
+    found = stage.viewer.get("/api/history?entity=stream%20calls&property=rate")
+    assert [each["entity"] for each in found["series"]] == ["stream calls"]
+    assert len(found["series"][0]["points"]) == found["ticks"]
+
+
+def test_the_live_stream_tells_of_ticks(stage: Stage) -> None:
+    import http.client
+
+    client = stage.viewer
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=600)
+    connection.request("GET", "/api/live", headers={"Authorization": f"Bearer {client.token}"})
+    reply = connection.getresponse()
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+    def message() -> dict[str, int]:
+        while not (line := reply.readline()).startswith(b"data: "):
+            assert line, "the stream has ended"
+        found: dict[str, int] = json.loads(line[6:])
+        return found
+
+    first = message()
+    stage.bring(10)
+    while message()["tick"] == first["tick"]:
+        pass
+    connection.close()
+
+
+def test_late_rows_are_shown(stage: Stage) -> None:
+    late = stage.viewer.get("/api/streams/calls/late?limit=5")
+    assert [each["name"] for each in late["columns"]][:3] == ["ts", "host", "size"]
+
+
+def test_the_description_names_every_address(stage: Stage) -> None:
+    described = stage.viewer.get("/api/openapi.json")
+    assert described["openapi"].startswith("3.1")
+    for path in ("/api/streams", "/api/queries/{name}", "/api/filters/{id}", "/api/settings", "/api/metrics"):
+        assert path in described["paths"]
+
+
+def test_a_snapshot_is_one_file_with_everything_in_it(stage: Stage) -> None:
+    page = stage.viewer.ask("GET", "/api/snapshot")
+    assert "attachment" in page.headers["content-disposition"]
+    text = page.body.decode()
+    assert "src=" not in text.replace("data-src=", "")
+    recorded = text.split('id="snapshot">')[1].split("</script>")[0]
+    assert "/api/queries/busy/rows" in json.loads(recorded)
