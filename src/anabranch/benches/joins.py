@@ -79,15 +79,19 @@ def _against_spark(
 
 
 def _write(folder: Path, rows: int, keys: int, batches: int) -> None:
+    """Files of a batch each; the last row of each stream has no partner, and lets time be complete for all others."""
     rng = np.random.default_rng(SEED)
-    for name in NAMES:
+    for number, name in enumerate(NAMES):
         (folder / name).mkdir(parents=True)
         for batch in range(batches):
-            times = START + batch * BATCH_MICROS + np.sort(rng.integers(0, BATCH_MICROS, rows))
+            begins = START + batch * BATCH_MICROS
+            times, found = begins + np.sort(rng.integers(0, BATCH_MICROS, rows)), rng.integers(0, keys, rows)
+            if batch == batches - 1:
+                times[-1], found[-1] = begins + BATCH_MICROS, -1 - number
             columns = {
                 "seq": pa.array(np.arange(rows) + batch * rows),
                 "ts": pa.array(times, pa.timestamp("us", "UTC")),
-                "k": pa.array(rng.integers(0, keys, rows)),
+                "k": pa.array(found),
                 "v": pa.array(rng.integers(0, 1_000_000, rows)),
             }
             pq.write_table(pa.table(columns), folder / name / f"{batch:06d}.parquet")
