@@ -18,14 +18,14 @@ from pyspark.sql import SparkSession
 
 import anabranch as ab
 from anabranch import storage
-from anabranch.engine.answer_files import AnswerFiles
-from anabranch.engine.compaction import compaction, takes_turn
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.compaction import Relation, compaction
 from anabranch.engine.descriptions import Description
 from anabranch.engine.layout import ANSWERS, filed, prefix_of
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.manifest_log import ManifestLog
 from anabranch.engine.marks import write_mark
-from anabranch.engine.store import AnswerTask, confirm
+from anabranch.engine.store import confirm
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_most, informed
 from anabranch.model.names import OP, TS
@@ -86,7 +86,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         for name in (BUSY, *(f"q{number}" for number in range(self.queries - 1))):
-            self.manifest.queries[name] = QueryState(f"print-{name}")
+            self.manifest.queries[name] = QueryState(f"print-{name}", number=self.manifest.new_number())
         about = Description("Select k, Count(*) As n From s Group By k", False, SCHEMA)
         about.save(self.folder, BUSY, f"print-{BUSY}")
 
@@ -99,10 +99,10 @@ class Checkpoint:
         confirm(self.folder, self._write(changes))
         state = self.manifest.queries[BUSY]
         state.rows, state.position = state.rows + len(changes), tick + 1
-        if takes_turn(BUSY, tick):
-            due = compaction(AnswerFiles(self.folder, BUSY), tick, tick + 1, SCHEMA)
-            if due is not None:
-                due.run()
+        relations = [Relation(state.number, SCHEMA, state.position) for state in self.manifest.queries.values()]
+        due = compaction(self.folder, tick, relations)
+        if due is not None:
+            due.run()
         write_mark(self.folder, self.manifest)
 
     def run(self, ticks: int) -> None:
@@ -115,10 +115,11 @@ class Checkpoint:
 
     def _write(self, changes: list[tuple[int, int, int]]) -> list[str]:
         prefix = filed(prefix_of(self.manifest.tick, "bench"))
-        storage.make_folder((self.folder / ANSWERS / BUSY / prefix).parent)
-        task = AnswerTask(BUSY, str(self.folder), prefix, (("k", "k"), ("n", "n")), changes=True)
+        storage.make_folder((self.folder / ANSWERS / prefix).parent)
+        task = AnswerTask(self.manifest.queries[BUSY].number, (("k", "k"), ("n", "n")), changes=True)
         keys, counts, weights = zip(*changes, strict=True)
         times = [self.manifest.tick] * len(changes)
         arrays = [pa.array(each, pa.int64()) for each in (keys, counts, times, weights)]
-        batch = pa.RecordBatch.from_arrays(arrays, ["k", "n", TIME, WEIGHT])
-        return [str(row["path"]) for emitted in task(iter([batch])) for row in emitted.to_pylist()]
+        writer = AnswerFolder(str(self.folder), prefix).begin()
+        writer.write([task], pa.table(arrays, ["k", "n", TIME, WEIGHT]))
+        return list(writer.close())

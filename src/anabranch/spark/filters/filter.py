@@ -310,8 +310,7 @@ class Filter:
 
         Counts and events stay; what policies have in common of what was learned, too.
         """
-        if policy not in policies.NAMES:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
+        require_options(policy, config, self.on_error)
         self.policy, self.mesh = policy, None
         self.config = self._default_config() if config is None else config
         self._identity = new_identity()  # workers hold pipelines of the old policy under the old one
