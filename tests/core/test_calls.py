@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ from anabranch.calls.retry import RetryRules, retry_after
 from anabranch.calls.rules import CallRules, call_rules
 from anabranch.calls.shared_table import SharedTable
 from anabranch.errors import DataError, QueryError
+from anabranch.model.arrays import BoolMatrix, Rows
+from anabranch.ordering import make
+from anabranch.ordering.greedy import row_costs
+from anabranch.ordering.pipeline import FilterPipeline, Verdict
 from anabranch.ordering.profile_price import ProfilePrice
 
 # -- rates
@@ -371,11 +376,38 @@ def test_profiles_are_bought_while_they_can_earn_their_price() -> None:
     costs = np.array([0.001, 0.01, 0.01])
     unsure = rng.random((60, 3)) < 0.5
     clear = np.column_stack([np.ones(60), rng.random((60, 2)) < 0.1]).astype(bool)
-    assert price.worthwhile((0, 1, 2), unsure[:5], costs, rows=10) == 25
+    assert price.worthwhile((0, 1, 2), unsure[:5], costs, rows=10) == 43
     assert price.worthwhile((0, 1, 2), unsure, costs, rows=10_000) > 20
     assert price.worthwhile((0, 1, 2), unsure, costs, rows=10) <= 1
     assert price.worthwhile((0, 1, 2), clear, costs, rows=10_000) == 0
     assert price.worthwhile((1, 2, 0), clear, costs, rows=1_000) > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_learning_costs_is_little_beside_what_the_best_order_costs(seed: int) -> None:
+    """Two workers, three predicates, the dearest written first; what the second says depends on the third."""
+    rng, prices, clock = np.random.default_rng(seed), [0.010, 0.003, 0.001], [0.0]
+    cheap = rng.random(12_000) < 0.4
+    passes = np.column_stack([rng.random(12_000) < 0.6, rng.random(12_000) < np.where(cheap, 0.2, 0.4), cheap])
+    spent = [0.0]
+    for worker in range(2):
+        mine, at = passes[worker::2], 0
+        pipeline = FilterPipeline(
+            make("auto", 3), price=ProfilePrice(), chunk_seconds=5.0, clock=lambda: clock[0], seed=seed + worker
+        )
+        while at < len(mine):
+            chunk = mine[at : at + pipeline.chunk_rows(len(mine) - at)]
+
+            def evaluate(f: int, rows: Rows, chunk: BoolMatrix = chunk) -> Verdict:
+                spent[0] += prices[f] * len(rows)
+                clock[0] += 0.1 * (1 + len(rows) // 64)
+                return Verdict(chunk[rows, f], bill=Bill(calls=len(rows), money=prices[f] * len(rows)))
+
+            pipeline.process(len(chunk), evaluate)
+            at += len(chunk)
+        assert pipeline.reoptimizer.order == (2, 1, 0)
+    best = min(float(row_costs(order, ~passes, np.array(prices)).sum()) for order in permutations(range(3)))
+    assert best <= spent[0] <= 1.1 * best
 
 
 # -- secrets

@@ -35,7 +35,7 @@ def inverse(a: int) -> float:
 
 def counted(f: ab.Filter) -> list[list[Any]]:
     """What does not depend on the order that was learned."""
-    return [[p.predicate, p.executor, p.errors] for p in f.report().predicates] + [[f.report().rows]]
+    return [[p.predicate, p.executor] for p in f.report().predicates] + [[f.report().rows]]
 
 
 def main(kind: str, told: str) -> None:
@@ -71,6 +71,7 @@ def main(kind: str, told: str) -> None:
             found["engine"] = str(error)
         found["explained"] = again.explain(frame)
     Path(told).write_text(json.dumps(found))
+    spark.stop()
 
 
 def streams(spark: SparkSession, frame: DataFrame, folder: Path, predicates: list[Any]) -> dict[str, Any]:

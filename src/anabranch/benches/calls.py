@@ -108,7 +108,7 @@ def _cost(order: Sequence[str], texts: Sequence[str]) -> float:
 
 def _money(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Three predicates of different prices, the dearest written first."""
-    rows = 3000 if quick else 12_000
+    rows = 5000 if quick else 12_000
     with running(folder / "money", least_seconds=0.02, most_seconds=0.2) as address:
 
         def calling(model: str) -> Any:

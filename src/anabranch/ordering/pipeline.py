@@ -47,7 +47,7 @@ from anabranch.ordering.time_budget import TimeBudget
 from anabranch.stats.processing_times import ProcessingTimes
 
 FIRST_CHUNK_ROWS = 64
-FIRST_PAID_ROWS = 24
+FIRST_PAID_ROWS = 48
 CLOSE_LOOK_ROWS = 256
 CHUNK_GROWTH = 2
 LONGEST_CHUNK_ROWS = 16_384

@@ -31,8 +31,8 @@ from anabranch.calls.reply import Bill
 from anabranch.model.arrays import BoolMatrix, Floats, Order
 from anabranch.ordering.greedy import row_costs
 
-FIRST_PROFILES = 30
-"""Without these nothing can be said."""
+FIRST_PROFILES = 48
+"""Without these nothing can be said: as many rows as the first chunk has, so that an order is found behind it."""
 MOST_AT_ONCE = 256
 SPENT_SHARE = 0.1
 """Of what the profiles could earn, as much is paid for them."""

@@ -99,6 +99,7 @@ class FilterCalls:
         """Files of this filter alone, for as long as the program runs."""
         if self._folder is None:
             self._folder = _program_folder() / uuid.uuid4().hex
+            self._folder.mkdir()
         return self._folder
 
 
