@@ -35,6 +35,7 @@ def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     found = Stage(engine, service, folder, spark)
     found.bring()
     busy.await_idle(600)
+    service._hub.look()  # it would by itself, some time later
     yield found
     service.stop()
     engine.stop()
