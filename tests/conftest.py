@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 REAL_DATA = ROOT.parent / "shared" / "data"
 
+# Queries are many and small here, in the programs that tests start, too: the compiler's last steps cost more than they
+# save. Without them Java has little room for compiled code, and stops to compile when that is full.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+
 # Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
 # the profile `soak` looks for new ones.
 settings.register_profile(
@@ -59,10 +63,7 @@ def no_session_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the test run: starting it takes longer than most tests."""
-    # Queries are many and small here: the compiler's last steps cost more than they save. Without them Java has little
-    # room for compiled code, and stops to compile when that is full.
-    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    session = local_session("anabranch-tests", cores=2, **{"spark.driver.extraJavaOptions": options})
+    session = local_session("anabranch-tests", cores=2)
     yield session
     session.stop()
 

@@ -37,7 +37,7 @@ def run_without_extras(program: str) -> str:
 def test_core_imports_with_numpy_and_pyarrow_alone() -> None:
     imported = run_without_extras("""
         import importlib, pkgutil
-        for name in ("errors", "config", "events", "model", "stats", "ordering", "routing", "mesh", "rules"):
+        for name in ("errors", "config", "events", "calls", "model", "stats", "ordering", "routing", "mesh", "rules"):
             module = importlib.import_module(f"anabranch.{name}")
             for found in pkgutil.walk_packages(getattr(module, "__path__", []), f"{module.__name__}."):
                 importlib.import_module(found.name)

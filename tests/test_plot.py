@@ -15,10 +15,11 @@ pytest.importorskip("matplotlib")
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from anabranch.errors import MissingExtra
 from anabranch.events import EffortChanged, Event, PilotDecided, Reordered, RoutesChanged, Started
-from anabranch.filter_report import FilterReport, PredicateReport, RouteReport
+from anabranch.filter_report import CallReport, FilterReport, PredicateReport, RouteReport
 from anabranch.plot import Timeline, plot_report, timelines
 
 AB, BA = ("a", "b"), ("b", "a")
@@ -211,3 +212,13 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match=r"pip install 'anabranch\[plot\]'"):
         plot_report(report_of(line("a", 1)))
+
+
+def test_what_calls_cost_stands_beside_the_written_order() -> None:
+    called = CallReport("a", calls=10, hits=5, retries=0, tokens=100.0, money=2.0, unasked=0)
+    plain = report_of(line("a", 1), line("b", 2))
+    figure = plot_report(replace(plain, calls=(called, replace(called, predicate="b", money=1.0)), money_written=12.0))
+    axes = panel(figure, "What calls cost: 75% saved")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["this order", "as written"]
+    assert sum(bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)) == 15.0
+    assert not [each for each in plot_report(plain).axes if each.get_title(loc="left").startswith("What calls")]

@@ -78,6 +78,18 @@ class RoutesChanged(Decision):
 
 
 @dataclass(frozen=True)
+class ProbesReordered(Event):
+    """New rows of an input of a join probe the other inputs in another order, in one cell."""
+
+    query: str
+    input: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    reason: str = ""
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
 class StreamFailed(Event):
     """A stream cannot be read any more; the queries that read it stop."""
 

@@ -13,7 +13,7 @@ written down, and expressions are trees (`expressions.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from anabranch.expressions import Scalar as Scalar
@@ -93,6 +93,11 @@ class WindowSpec:
     def unbounded(self) -> bool:
         """Whether rows never leave it."""
         return self.span is None and self.rows is None
+
+    @property
+    def limits(self) -> tuple[int | None, ...]:
+        """All its numbers: windows with equal ones over the same partitions are equal."""
+        return tuple(getattr(self, each.name) for each in fields(WindowSpec) if each.name != "partition")
 
     @property
     def by_time(self) -> bool:

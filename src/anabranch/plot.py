@@ -93,7 +93,8 @@ def plot_report(report: FilterReport) -> Figure:
         raise MissingExtra("matplotlib", "plot", needed_for="plots of a report") from None
     lines = max(len(report.predicates), 2)
     arms = 0.8 + 0.7 * len(report.routes) if len(report.routes) > 1 else 0.0
-    heights = [1.9 + 0.32 * lines, 1.1 + 0.3 * lines, *([arms] if arms else [])]
+    bills = 1.8 if report.calls else 0.0
+    heights = [1.9 + 0.32 * lines, 1.1 + 0.3 * lines, *(height for height in (arms, bills) if height)]
     figure = Figure(figsize=(11, 0.6 + sum(heights)), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[call-arg, union-attr]
     parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
@@ -103,6 +104,8 @@ def plot_report(report: FilterReport) -> Figure:
         river = parts[2].subplots()
         draw_river(river, report.routes, {name: colour for name, (colour, _) in _colours(report).items()})
         _title(river, "Routes, as wide as their share of the rows")
+    if bills:
+        _draw_money(parts[-1].subplots(), report)
     rows, costs = lower.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     ordered = sorted(report.predicates, key=lambda p: p.place)
     _draw_rows(rows, ordered)
@@ -193,6 +196,30 @@ def _draw_costs(axes: Axes, ordered: Sequence[PredicateReport], colours: dict[st
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("microseconds per row (log scale)")
     _title(axes, "Cost")
+
+
+def _draw_money(axes: Axes, report: FilterReport) -> None:
+    """What calls have cost, by predicate, and what they would have cost in the written order."""
+    colours, left = _colours(report), 0.0
+    for each in report.calls:
+        axes.barh(0, each.money, left=left, color=colours[each.predicate][0], height=0.6)
+        left += each.money
+    bars = ["this order"]
+    if report.money_written is not None:
+        axes.barh(1, report.money_written, color=DROPPED, height=0.6)
+        bars.append("as written")
+    for y, money in enumerate([report.money, report.money_written][: len(bars)]):
+        axes.text(money or 0.0, y, f" {_figure(money or 0.0)}", va="center", fontsize=9, color="#374151")
+    axes.set_yticks(range(len(bars)), bars)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_xlim(0, max(report.money, report.money_written or 0.0, 1e-12) * 1.15)
+    axes.set_xlabel("money")
+    saved = (
+        f": {report.money_saved / report.money_written:.0%} saved"
+        if report.money_saved and report.money_written
+        else ""
+    )
+    _title(axes, f"What calls cost{saved}")
 
 
 def _busiest(lines: Sequence[Timeline]) -> list[Timeline]:

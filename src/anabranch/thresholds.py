@@ -6,8 +6,10 @@ errors of the mean saving over the sampled rows: what lies below them may be cha
 | step | needs |
 |---|---|
 | a worker proposes routes (`routing/class_learner.py`) | `PROPOSAL_SAVING`, `PROPOSAL_DEVIATIONS` |
+| ... by a pair of attributes rather than by one | `SECOND_ATTRIBUTE_SAVING` |
 | the driver accepts a mesh (`mesh/optimize.py`, by `MeshConfig`) | `MESH_SAVING`, `MESH_DEVIATIONS` |
 | the driver accepts routes, less what classifying rows costs (`mesh/plan_search.py`) | `NET_SAVING` |
+| ... by a mesh rather than by classes of values | `SECOND_METHOD_SAVING` |
 | routes stay after their trial (`routing/trial.py`) | `TRIAL_SAVING` |
 | routes in use stay (`routing/route_upkeep.py`) | `UPKEEP_SAVING` |
 | drift, or a logged plan, replaces routes (`mesh/self_tuning.py`) | `TUNING_SAVING`, `TUNING_DEVIATIONS` |

@@ -34,7 +34,7 @@ def stage(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     service = serve(engine, port=0, home=folder / "home", allow=[folder / "shared"], limits=FAST)
     found = Stage(engine, service, folder, spark)
     found.bring()
-    busy.await_idle(120)
+    busy.await_idle(600)
     yield found
     service.stop()
     engine.stop()

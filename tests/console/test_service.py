@@ -146,7 +146,7 @@ def test_the_live_stream_tells_of_ticks(stage: Stage) -> None:
     import http.client
 
     client = stage.viewer
-    connection = http.client.HTTPConnection(client.host, client.port, timeout=60)
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=600)
     connection.request("GET", "/api/live", headers={"Authorization": f"Bearer {client.token}"})
     reply = connection.getresponse()
     assert reply.headers["content-type"].startswith("text/event-stream")

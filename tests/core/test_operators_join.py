@@ -3,7 +3,7 @@
 import operator
 import pickle
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 from anabranch.joins import overlaps, window_store
 from anabranch.operators import join_window, payload
-from anabranch.operators.base import EVER, FOREVER, Tick
+from anabranch.operators.base import EVER, FOREVER, Operator, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.join import KeyClass, MultiJoin
+from anabranch.operators.xjoin import XJoin
 from tiers import tiers
 
 LAST = 12
@@ -31,8 +32,11 @@ class Case:
     keys: tuple[KeyClass, ...]
     orders: tuple[tuple[int, ...], ...] | None = None
     comparisons: tuple[Comparison, ...] = ()
+    tree: bool = False
 
-    def start(self) -> MultiJoin:
+    def start(self) -> Operator:
+        if self.tree:
+            return XJoin(self.inputs, self.keys, self.comparisons)
         join = MultiJoin(self.inputs, self.keys, self.comparisons)
         join.pin(dict(enumerate(self.orders or ())))
         return join
@@ -57,6 +61,9 @@ CASES = {
     "cross": Case(3, (((0, "k0"), (2, "k2")),)),
     "all cross": Case(2, ()),
 }
+
+
+CASES |= {f"{name}, as a tree": replace(case, tree=True) for name, case in CASES.items() if case.inputs > 2}
 
 
 @pytest.fixture(params=[False, True], ids=["lazy", "eager"])

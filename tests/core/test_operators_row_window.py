@@ -11,7 +11,7 @@ import pytest
 
 from anabranch.operators import arrangement
 from anabranch.operators.base import FOREVER, Tick
-from anabranch.operators.row_window import RowWindow
+from anabranch.operators.row_window import RowWindow, row_windows
 from tiers import tiers
 
 LAST = 16
@@ -155,3 +155,34 @@ def test_a_snapshot_does_not_change() -> None:
     before = [table.to_pylist() for table in taken]
     window.advance([stream.slice(2)], Tick(5, 9))
     assert [table.to_pylist() for table in taken] == before
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w.rows}-{w.slide_rows}-{w.span}-{len(w.partition)}")
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_of_fewer_rows_are_cut_from_the_largest_one(
+    window: RowWindow, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest window leaves half-way: what was kept for it alone is forgotten."""
+    monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
+    rng = np.random.default_rng(seed)
+    rows = stream(rng, int(rng.integers(20, 70)))
+    about = (window.partition, window.order, window.slide_rows, window.span)
+    sizes: tuple[int, ...] = (window.rows, window.rows + 1, window.rows + 4)
+    operator, found = row_windows(*about, sizes), {size: list[Row]() for size in sizes}
+    cuts = sorted(rng.choice(np.arange(1, LAST), 5, replace=False).tolist())
+    alone = fresh(window)
+    for number, (start, until) in enumerate(pairwise([0, *cuts, LAST])):
+        due = to_table([row for row in rows if start <= row["_time"] < until], window, 10**9)
+        for size, table in operator.ports([due], Tick(start, until)).items():
+            found[size or 0] += table.to_pylist()
+        alone.advance([due], Tick(start, until))
+        if number == len(cuts) // 2:
+            sizes, tables = (window.rows,), operator.snapshot()
+            operator = row_windows(*about, sizes)
+            operator.restore(tables)
+            assert operator.held_rows == alone.held_rows
+            last = until
+    for size, elements in found.items():
+        wanted = RowWindow(size, *about)
+        times = range(LAST if size == window.rows else last)
+        assert [at(elements, t) for t in times] == [expected(wanted, rows, t) for t in times]

@@ -14,6 +14,7 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.dialect import parse_query
 from anabranch.logical_plan import Query
+from anabranch.planning.reading import JoinPlan
 from cql.generate import cases, random_case
 from cql.local import LocalEngine
 from cql.oracle import Oracle
@@ -50,7 +51,7 @@ def smallest_difference(number: int) -> str | None:
 
     @seed(number)
     @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(cases(), st.integers(0, 3 * 5 * 7 - 1))
+    @given(cases(), st.integers(0, 3 * 4 * 5 * 7 - 1))
     def agree(case: Case, variant: int) -> None:
         found = disagreement(case, variant)
         assert found is None, found
@@ -66,11 +67,13 @@ def disagreement(case: Case, number: int) -> str | None:
     """What the two say differently about a case.
 
     By number, every third switches plans between ticks, every fifth loses its memory, in every seventh hash codes
-    collide.
+    collide, and every fourth joins by a tree of joins of two.
     """
     switches = random.Random(number) if number % 3 == 0 else None
+    join: JoinPlan = "xjoin" if number % 4 == 0 else "auto"
     with tempfile.TemporaryDirectory(prefix="anabranch-case-") as folder:
         log = Path(folder) if number % 5 == 0 else None
-        got = LocalEngine(case, bound(case), log, few_codes=number % 7 == 0, switches=switches).answer()
+        few = number % 7 == 0
+        got = LocalEngine(case, bound(case), log, few_codes=few, switches=switches, join=join).answer()
     want = expected(case)
     return None if got == want else f"{case}\nmissing {want - got}\nextra {got - want}"

@@ -281,9 +281,9 @@ class _Author:
             operation = "Union All"
         return f" {operation} ".join(each.text() for each in operands), operands[0].columns
 
-    def select(self, depth: int, shape: Shape, kinds: tuple[Kind, ...], most_sources: int = 3) -> _Select:
+    def select(self, depth: int, shape: Shape, kinds: tuple[Kind, ...], most_sources: int = 6) -> _Select:
         sources = [self.source(depth, leading=True)]
-        more = self.pick(0, 0, 0, 1, 1, 1, 2)
+        more = self.pick(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4, 5)
         sources += [self.source(depth) for _ in range(min(more, most_sources - 1))]
         origin, conditions = self.joined(sources)
         conditions += [self.predicate(sources) for _ in range(self.pick(0, 0, 0, 0, 1, 1, 2))]
@@ -386,6 +386,10 @@ class _Author:
 
     def joined(self, sources: list[_Source]) -> tuple[str, list[str]]:
         """The text of From, and the conditions of joins that are left for Where."""
+        if len(sources) == 2 and self.chance(6) and all(self.keys(source) for source in sources):
+            left, right = (self.pick(*self.keys(source)) for source in sources)
+            side = self.pick("Left", "Right", "Full")
+            return f"From {sources[0].text} {side} Join {sources[1].text} On {left} = {right}", []
         conditions = [self.join_condition(sources[:place], sources[place]) for place in range(1, len(sources))]
         if self.chance(2):
             text = f"From {sources[0].text}"
@@ -404,6 +408,8 @@ class _Author:
             return self.predicate([other, source])
         operator = self.pick("=", "=", "=", "=", "=", "<", "<>") if len(before) == 1 else "="
         text = f"{self.pick(*left)} {operator} {self.pick(*right)}"
+        if self.chance(4):
+            text += f" And {self.pick(*left)} {self.pick('<', '<=', '>', '>=', '<>')} {self.pick(*right)}"
         return f"{text} And {self.predicate([other, source])}" if self.chance(4) else text
 
     def keys(self, source: _Source) -> list[str]:

@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ from anabranch.operators.base import END, EVER, FOREVER, START, TIME, WEIGHT, Op
 from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, LogFile, Segment, next_segment
+from anabranch.operators.tapped import TappedOperator
 from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.probes import Probe
-from anabranch.planning.reading import read
+from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
@@ -43,6 +44,7 @@ TYPES = {
 }
 SEQUENCE = "_sequence"
 SHORT_LOG = 2
+ALONE = "alone"
 
 connection = duckdb.connect(config={"threads": 1})
 connection.execute("PRAGMA disable_optimizer")  # tables have a few rows
@@ -60,7 +62,7 @@ def run(sql: str, flow: pa.Table) -> pa.Table:
     return connection.sql(sql).to_arrow_table()
 
 
-def joins(operator: Operator) -> Iterator[MultiJoin]:
+def joins(operator: Operator | TappedOperator) -> Iterator[MultiJoin]:
     """All joins within an operator."""
     if isinstance(operator, MultiJoin):
         yield operator
@@ -69,7 +71,7 @@ def joins(operator: Operator) -> Iterator[MultiJoin]:
             yield from joins(part)
 
 
-def switch(operator: Operator, rng: random.Random) -> None:
+def switch(operator: TappedOperator, rng: random.Random) -> None:
     """Another plan from here on: new elements of each input of a join probe the others in some other order."""
     for join in joins(operator):
         others = {new: [other for other in range(join.inputs) if other != new] for new in range(join.inputs)}
@@ -96,6 +98,14 @@ class Cells:
         """Its columns, in the order that all who share it have."""
         return ()
 
+    def taps(self, stage: Stage) -> dict[str, Stage]:
+        """The stages of all who want something of the operator, by what they want."""
+        return {ALONE: stage}
+
+    def tap(self, stage: Stage) -> str:
+        """Which of them it is."""
+        return ALONE
+
     def restart(self) -> None:
         """All memory is lost; only logs stay."""
         assert self.folder is not None
@@ -103,22 +113,31 @@ class Cells:
 
     def advance(
         self, stage: Stage, cell: int, columns: Sequence[Sequence[str]], table: pa.Table, tick: Tick
-    ) -> pa.Table:
+    ) -> dict[str, pa.Table]:
         key, names = (self.node(stage), cell), self.names(stage)
-        state = self.states.setdefault((*key, names), CellState(stage.make, columns, table.schema, names))
+        taps = {tap: each.tap.renamed(_there(each, stage)) for tap, each in self.taps(stage).items()}
+        make = partial(TappedOperator, stage.make, taps)
+        state = self.states.setdefault((*key, (*names, *sorted(taps))), CellState(make, columns, table.schema, names))
         log = self.logs.get(key, [])
         if self.folder is not None:
             state.catch_up(log, self.folder, tick)
         if self.switches is not None:
             switch(state.operator, self.switches)
-        out = pa.concat_tables(list(state.advance(table, tick)))
+        out: dict[str, list[pa.Table]] = {tap: [] for tap in taps}
+        for tap, part in state.advance(table, tick):
+            out[tap].append(part)
         if self.folder is not None:
             file = LogFile(self.folder, f"{self.node(stage)}-{cell}-{uuid.uuid4().hex}")
             full = table.num_rows > 0 and len(log) >= self.longest_log  # repeated it is as long as the longest
             self.logs[key] = next_segment(state, log * LONGEST_LOG if full else log, table, tick, file)
             file.close()
             state.logged(self.logs[key])
-        return out.select(stage.output.names).cast(stage.output)
+        return {tap: pa.concat_tables(parts) for tap, parts in out.items()}
+
+
+def _there(one: Stage, other: Stage) -> dict[str, str]:
+    """What another stage with the same operator calls its columns."""
+    return dict(zip(one.made.names, other.made.names, strict=True))
 
 
 @dataclass
@@ -226,6 +245,10 @@ class LocalFlows:
         return pa.concat_tables([self.due[name].select([TIME]) for name in streams])
 
     def stage(self, stage: Stage, flows: Sequence[pa.Table]) -> pa.Table:
+        return stage.named(self.told(stage, flows)[self.cells.tap(stage)])
+
+    def told(self, stage: Stage, flows: Sequence[pa.Table]) -> dict[str, pa.Table]:
+        """What each tap of the operator gives."""
         count = 1 if stage.single else self.cells.count
         coded = [self._coded(flow, feed) for flow, feed in zip(flows, stage.feeds, strict=True)]
         columns = [flow.column_names for flow in coded]
@@ -238,12 +261,16 @@ class LocalFlows:
             ]
             table = pa.concat_tables(parts, promote_options="default")
             out.append(self.cells.advance(stage, cell, columns, table, tick))
-        return pa.concat_tables(out)
+        return {tap: pa.concat_tables([each[tap] for each in out]) for tap in out[0]}
 
     def _with_instants(self, stage: Stage) -> Tick:
-        if stage.instants:
-            return replace(self.tick, instants=np.unique(self.instants(stage.instants)[TIME].to_numpy()))
-        return replace(self.tick, slides=stage.slides)
+        times = {
+            tap: np.unique(self.instants(each.asks)[TIME].to_numpy())
+            for tap, each in self.cells.taps(stage).items()
+            if each.asks
+        }
+        own = times[self.cells.tap(stage)] if stage.instants else self.tick.instants
+        return replace(self.tick, instants=own, slides=stage.slides, taps=times)
 
     def _coded(self, flow: pa.Table, feed: Feed) -> pa.Table:
         for name, columns in feed.codes:
@@ -300,6 +327,8 @@ class LocalEngine:
         Ticks after which all memory is lost.
     switches
         Chooses another plan for every join before every tick.
+    join
+        How joins go about it.
     """
 
     def __init__(
@@ -311,8 +340,10 @@ class LocalEngine:
         longest_log: int = SHORT_LOG,
         restart_every: int = 2,
         switches: random.Random | None = None,
+        join: JoinPlan = "auto",
     ) -> None:
         self._query = query
+        self._join = join
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
         self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches)
@@ -362,7 +393,7 @@ class LocalEngine:
         history = {name: table_of(self._streams[name], rows) for name, rows in self._arrived.items()}
         tick, begins = Tick(self._position, until), self._position == EVER
         flows = LocalFlows(tick, origins, due, history, self._relations, sequenced, self._cells, begins)
-        told = read(self._query, flows).select([*self._query.plan.columns, TIME, WEIGHT])
+        told = read(self._query, flows, self._join).select([*self._query.plan.columns, TIME, WEIGHT])
         self._position = until
         return Counter(normalised(row.values()) for row in told.to_pylist())
 

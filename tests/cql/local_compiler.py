@@ -14,7 +14,7 @@ from anabranch.planning.stages import VALID_FROM
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.flows import Sql
 from anabranch.spark.continuous.grid import Grid
-from anabranch.spark.continuous.programs import CellStep, Input
+from anabranch.spark.continuous.programs import CellStep, Input, Program
 from anabranch.spark.continuous.views import BEGINS
 from cql.local import connection, relation_of, table_of, translated
 from cql.streams import Case
@@ -84,5 +84,9 @@ class _LocalCompiler(Compiler):
 
 def operators(case: Case, query: Query, salt: str = "") -> dict[int, CellStep]:
     """The operators of a query, by the numbers of their stages; a salt makes them its own."""
-    program = _LocalCompiler(case, salt).compile(query)
-    return {step.stage.number: step for step in program.operators}
+    return {step.stage.number: step for step in program(case, query, salt).operators}
+
+
+def program(case: Case, query: Query, salt: str = "") -> Program:
+    """What the engine would do in a tick."""
+    return _LocalCompiler(case, salt).compile(query)

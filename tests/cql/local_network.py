@@ -26,6 +26,7 @@ from anabranch.operators.base import EVER, TIME, WEIGHT, Tick
 from anabranch.operators.segments import LONGEST_LOG
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Stage
+from anabranch.spark.continuous.programs import CellStep
 from cql.comparing import bound
 from cql.local import Cells, LocalFlows, relation_of, table_of
 from cql.local_compiler import operators
@@ -76,8 +77,8 @@ class Running:
         Its text, and the streams that it reads.
     query
         Bound.
-    called
-        Per operator what it calls its columns.
+    steps
+        Its operators.
     since
         It sees rows from this time on.
     answer
@@ -86,7 +87,7 @@ class Running:
 
     case: Case
     query: Query
-    called: Mapping[int, tuple[str, ...]]
+    steps: Mapping[int, CellStep]
     since: int
     status: Status = "running"
     answer: Counter[Row] = field(default_factory=Counter)
@@ -99,7 +100,8 @@ class NetworkCells(Cells):
 
     manifest: Manifest = field(default_factory=lambda: Manifest(1))
     nodes: Mapping[int, str] = field(default_factory=dict)
-    called: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    steps: Mapping[int, CellStep] = field(default_factory=dict)
+    uses: Mapping[str, dict[str, Stage]] = field(default_factory=dict)
     chaos: Chaos = field(default_factory=lambda: Chaos(random.Random(0)))
 
     def node(self, stage: Stage) -> str:
@@ -108,15 +110,23 @@ class NetworkCells(Cells):
 
     def names(self, stage: Stage) -> tuple[str, ...]:
         """What the query that is at work calls the columns of the node."""
-        return self.called[stage.number]
+        return self.steps[stage.number].names
+
+    def taps(self, stage: Stage) -> dict[str, Stage]:
+        """What all queries want of the node."""
+        return self.uses[self.node(stage)]
+
+    def tap(self, stage: Stage) -> str:
+        """What the query that is at work wants of it."""
+        return self.steps[stage.number].tap
 
     def advance(
         self, stage: Stage, cell: int, columns: Sequence[Sequence[str]], table: pa.Table, tick: Tick
-    ) -> pa.Table:
+    ) -> dict[str, pa.Table]:
         """Advance a cell of a node, and write its log."""
         node = self.node(stage)
         if self.chaos.loses():
-            self.states.pop((node, cell, self.names(stage)), None)
+            self.states = {key: state for key, state in self.states.items() if key[:2] != (node, cell)}
         self.logs = {(node, cell): list(self.manifest.nodes.get(node, {}).get(cell, ()))}
         out = super().advance(stage, cell, columns, table, tick)
         self.manifest.nodes.setdefault(node, {})[cell] = tuple(self.logs[node, cell])
@@ -127,14 +137,15 @@ class NetworkCells(Cells):
 class NetworkFlows(LocalFlows):
     """A tick of queries that are equally far: an operator that several of them use runs once."""
 
-    outputs: dict[str, pa.Table] = field(default_factory=dict)
+    outputs: dict[str, tuple[Stage, dict[str, pa.Table]]] = field(default_factory=dict)
 
     def stage(self, stage: Stage, flows: Sequence[pa.Table]) -> pa.Table:
         """What the operator has said in this tick, under the names of the query that asks."""
         node = self.cells.node(stage)
         if node not in self.outputs:
-            self.outputs[node] = super().stage(stage, flows)
-        return self.outputs[node].rename_columns(stage.output.names).cast(stage.output)
+            self.outputs[node] = stage, self.told(stage, flows)
+        ran, told = self.outputs[node]
+        return stage.named(told[self.cells.tap(stage)], dict(zip(stage.made.names, ran.made.names, strict=True)))
 
 
 class LocalNetwork:
@@ -181,8 +192,7 @@ class LocalNetwork:
         self._manifest.queries[name] = QueryState(
             name, position=since, since=since, nodes=new_nodes(found, self._manifest)
         )
-        called = {number: step.names for number, step in steps.items()}
-        self.queries[name] = Running(case, query, called, since, position=since)
+        self.queries[name] = Running(case, query, steps, since, position=since)
 
     def drop(self, name: str) -> None:
         """Remove a query; what it has said stays here."""
@@ -241,7 +251,10 @@ class LocalNetwork:
                     state.origins[stream] = min(firsts)
             groups[state.since, state.position, end, repr(sorted(state.origins.items()))].append(name)
         for (since, position, end, _), names in groups.items():
-            join_nodes(self._manifest, names)
+            taps = {
+                name: {number: step.tap for number, step in each.steps.items()} for name, each in self.queries.items()
+            }
+            join_nodes(self._manifest, names, taps)
             self.shared += sum(
                 len(set(users) & set(names)) - 1
                 for users in sharing(self._manifest).values()
@@ -257,10 +270,16 @@ class LocalNetwork:
         }
         history = {name: table_of(self._streams[name], rows) for name, rows in known.items()}
         sequenced = {name: stream.sequenced for name, stream in self._streams.items()}
-        outputs: dict[str, pa.Table] = {}
+        outputs: dict[str, tuple[Stage, dict[str, pa.Table]]] = {}
+        uses: dict[str, dict[str, Stage]] = defaultdict(dict)
+        for name in names:
+            for number, node in self._manifest.queries[name].nodes.items():
+                step = self.queries[name].steps[number]
+                uses[node].setdefault(step.tap, step.stage)
+        self._cells.uses = uses
         for name in names:
             state, query = self._manifest.queries[name], self.queries[name]
-            self._cells.nodes, self._cells.called = state.nodes, query.called
+            self._cells.nodes, self._cells.steps = state.nodes, query.steps
             flows = NetworkFlows(
                 tick, state.origins, due, history, self._relations, sequenced, self._cells, tick.start == since, outputs
             )

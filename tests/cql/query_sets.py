@@ -18,13 +18,25 @@ from cql.generate import random_queries
 from cql.local import SHORT_LOG
 from cql.local_network import Chaos, LocalNetwork, Sharing
 from cql.oracle import Oracle
-from cql.streams import Case, Row
+from cql.streams import SECOND, Case, Columns, Relation, Row
 
 LARGEST = 30
+WITH_RULES = 0.4
+"""Share of the sets in which some queries are rules."""
 SHARINGS: tuple[Sharing, ...] = ("on", "off", "random")
 MEMORY = Path("/dev/shm")
 """Where there is a disk in memory: logs are synced, and there are many."""
+RULE_COLUMNS: Columns = (("rule", "string"), ("low", "bigint"), ("top", "bigint"), ("word", "string"))
+RULES = (
+    "Select Istream(u.rule, x.k, x.a) From s1 [Now] As x, rules As u Where x.a >= u.low And x.a < u.top",
+    "Select Istream(u.rule, x.a) From s1 [Now] As x, rules As u Where x.a Between u.low And u.top And x.c = u.word",
+    "Select Istream(u.rule, x.b) From s1 [Now] As x, rules As u Where x.b In (u.low, u.top)",
+    "Select Istream(u.rule, x.c) From s1 [Now] As x, rules As u Where x.c Like u.word And x.k <= u.top",
+    "Select u.rule, Count(*) As n From s1 [Range 2 Seconds] As x, rules As u Where x.a > u.low Group By u.rule",
+)
+"""What templates become: the rules are a relation, and are added and removed while queries run."""
 _COMPARED = re.compile(r"([<>=] )(\d)\b")
+_SIZES = re.compile(r"(Rows )(\d+)")
 
 
 @dataclass(frozen=True)
@@ -52,10 +64,30 @@ def query_set(seed: int, most: int = LARGEST) -> QuerySet:
     texts: list[str] = []
     for case in cases:
         earlier = rng.choice(texts) if texts and rng.random() < 0.5 else None
-        other = earlier and _COMPARED.sub(lambda found: found[1] + str(rng.randrange(4)), earlier, count=1)
+        pattern = rng.choice((_COMPARED, _SIZES))
+        other = earlier and pattern.sub(lambda found: found[1] + str(rng.randrange(1, 4)), earlier, count=1)
         texts.append(case.query if earlier is None else rng.choice((earlier, other or earlier)))
-    ticks = max(map(len, cases[0].cuts.batches.values()))
-    return QuerySet(cases[0], tuple(_events(texts, ticks, rng)))
+    ticks, case = max(map(len, cases[0].cuts.batches.values())), cases[0]
+    if rng.random() < WITH_RULES:
+        case = replace(case, relations=(*case.relations, _rules(rng)))
+        texts[: 1 + count // 8] = [rng.choice(RULES) for _ in texts[: 1 + count // 8]]
+    return QuerySet(case, tuple(_events(texts, ticks, rng)))
+
+
+def _rules(rng: random.Random) -> Relation:
+    def rule(number: int) -> Row:
+        low = rng.randrange(-2, 4)
+        return (f"r{number}", low, low + rng.randrange(4), rng.choice(("p", "q", "p%", "%r%", "%", None)))
+
+    held = [rule(number) for number in range(rng.randrange(1, 4))]
+    begin, changes = tuple(held), []
+    for number, time in enumerate(sorted(rng.randrange(9) * SECOND for _ in range(rng.randrange(1, 8))), len(held)):
+        if held and rng.random() < 0.5:
+            changes.append((time, -1, held.pop(rng.randrange(len(held)))))
+        else:
+            held.append(rule(number))
+            changes.append((time, 1, held[-1]))
+    return Relation("rules", RULE_COLUMNS, begin, tuple(changes))
 
 
 def _events(texts: Sequence[str], ticks: int, rng: random.Random) -> Iterator[tuple[Event, ...]]:

@@ -92,3 +92,16 @@ def test_a_join_of_three_says_the_same_by_all_its_plans() -> None:
     want = expected(case)
     assert want
     assert all(LocalEngine(case, bound(case), switches=random.Random(n)).answer() == want for n in range(8))
+
+
+@pytest.mark.parametrize("window", ["[Rows 2]", "[Range 2 Seconds]", "[Now]"])
+@pytest.mark.parametrize("side", ["Left", "Right", "Full"])
+def test_outer_joins_keep_rows_without_a_partner(side: str, window: str) -> None:
+    rng = random.Random(3)
+    rows = {name: tuple((n, n * SECOND, rng.choice([0, 1, 2, None]), n) for n in range(9)) for name in "st"}
+    streams = tuple(Stream(name, (("k", "bigint"), ("a", "bigint")), each) for name, each in rows.items())
+    text = f"Select s.a As x, t.a As y From s {window} {side} Join t [Rows 2] On s.k = t.k Where s.a > 1 Or s.a Is Null"
+    case = Case(streams, (), text, Cuts(dict.fromkeys(rows, (3, 3, 3)), cells=2))
+    want = expected(case)
+    assert any(None in row for row in want)
+    assert LocalEngine(case, bound(case)).answer() == want

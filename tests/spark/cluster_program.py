@@ -46,7 +46,6 @@ def cluster(folder: Path) -> SparkSession:
     }
     settings = {
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUIET,
         "spark.executor.extraJavaOptions": QUIET,
         "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:1",

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 import anabranch as ab
 from anabranch.engine.manifest_log import committed
 
-SHORT_LIVES = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # or compiled code has little room
 FEW_LOGS = {"spark.sql.streaming.minBatchesToRetain": 2}  # by Spark; what is there after a hundred batches, soon
 SCHEMA = "seq long, ts timestamp, k long, a long"
 QUERIES = {
@@ -29,7 +28,7 @@ QUERIES = {
 
 
 def local() -> SparkSession:
-    return ab.local_session("killed", cores=2, **{"spark.driver.extraJavaOptions": SHORT_LIVES}, **FEW_LOGS)
+    return ab.local_session("killed", cores=2, **FEW_LOGS)
 
 
 def started(spark: SparkSession, folder: Path, checkpoint: Path, **options: Any) -> ab.Engine:

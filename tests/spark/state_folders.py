@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 280.0
 
 
 def rows_on_disk(folder: Path) -> int:

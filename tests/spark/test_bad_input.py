@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, F.col("a") > 3, on_eror="raise"),
         (
             "a filter has no option 'on_eror'\n  hint: did you mean 'on_error'? The options are: "
-            "policy, strict, on_error, state, config, attributes"
+            "policy, strict, on_error, state, config, attributes, minimize, budget, limit"
         ),
     ),
     "names that are taken": (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from anabranch.benches import harness, plain
+from anabranch.benches import harness, plain, queries, standing
 from anabranch.benches.filters import SEED
 from anabranch.benches.harness import answer, race, run, settled
 from anabranch.benches.native import best_and_worst, fixed, write_lines
@@ -70,6 +71,36 @@ def test_the_best_order_of_patterns_begins_with_the_one_that_drops_most_for_its_
     assert sorted(best) == sorted(worst) == [0, 1, 2, 3]
     assert best != worst
     assert fixed(spark, lines, best).count() == fixed(spark, lines, worst).count() > 0
+
+
+class Counted:
+    """A contender that answers so many rows."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.taken = rows, list[str]()
+
+    def take(self, file: Path) -> float:
+        self.taken.append(file.name)
+        return float(len(self.taken))
+
+    def digest(self) -> tuple[int, int]:
+        return self.rows, 0
+
+
+def test_standing_contenders_take_the_same_files_and_those_that_warm_up_do_not_count(tmp_path: Path) -> None:
+    files, both = [tmp_path / name for name in "abc"], {"few": Counted(7), "many": Counted(7)}
+    raced = standing.race(both, files)
+    assert raced.seconds == {"few": [2.0, 3.0], "many": [2.0, 3.0]}
+    assert raced.answer == (7, 0)
+    assert both["few"].taken == both["many"].taken == ["a", "b", "c"]
+    with pytest.raises(InternalError, match="many answered 8 rows, or others, instead of 7"):
+        standing.race({"few": Counted(7), "many": Counted(8)}, files)
+
+
+@pytest.mark.parametrize("count", [10, 1000])
+def test_every_key_is_wanted_by_one_of_the_queries_that_differ_in_constants(count: int) -> None:
+    bounds = [re.findall(r"k >= (\d+) And k < (\d+)", text)[0] for text in queries.ranges(count)]
+    assert [key for low, high in bounds for key in range(int(low), int(high))] == list(range(queries.KEYS))
 
 
 def test_figures_are_written_as_a_list_of_bars_with_five_fields(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from anabranch.benches.model_server import ask, number_of, running, state_of
 from anabranch.errors import QueryError
 
 ROWS, DISTINCT = 600, 400
-PROGRAM = Path(__file__).with_name("calling_program.py")
 
 
 @pytest.fixture
@@ -204,11 +203,36 @@ def test_secrets_stay_in_the_environment(spark: SparkSession, tmp_path: Path, mo
         ab.Filter(ab.predicate(holds, "text"))
 
 
+def test_a_function_that_calls_keeps_its_answers(spark: SparkSession, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+
+    async def odd(n: int) -> bool:
+        with asked.open("a") as told:
+            told.write(f"{n}\n")
+        return n % 2 == 1
+
+    async def doubled(n: int) -> int:
+        return 2 * n
+
+    times = spark.sql("SELECT timestamp_seconds(id) AS ts, id % 5 AS n FROM range(20)")
+    for _ in range(2):
+        engine = ab.Engine(spark)
+        engine.stream("numbers", times, timestamp="ts")
+        engine.function("odd", odd, cache=tmp_path / "answers", timeout="20 s")
+        engine.function("doubled", doubled, returns="int")
+        engine.query("Select Istream(n, doubled(n) As twice) From numbers [Now] Where odd(n)", "kept")
+        engine.query("Select Istream(n) From numbers [Now] Where Not odd(n)", "left")
+        found = engine.run_batch()
+        assert sorted((row.n, row.twice) for row in found["kept"].collect()) == [(1, 2)] * 4 + [(3, 6)] * 4
+        assert sorted(row.n for row in found["left"].collect()) == [0] * 4 + [2] * 4 + [4] * 4
+    assert sorted(asked.read_text().split()) == ["0", "1", "2", "3", "4"]
+
+
 @pytest.mark.full(reason="starts Spark four times")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_kills_of_workers_and_drivers_pay_no_call_twice(tmp_path: Path) -> None:
     with running(tmp_path / "s", least_seconds=0.02, most_seconds=0.2) as server:
-        command = [sys.executable, str(PROGRAM), server, str(tmp_path / "answers"), "1500"]
+        command = [sys.executable, "-m", "anabranch.benches.calling_program", server, str(tmp_path / "answers"), "1500"]
         paths = os.pathsep.join(path for path in sys.path if path)
         for kind in ("driver", "worker", "driver", ""):
             before = int(str(state_of(server)["paid"]))

@@ -96,7 +96,7 @@ def test_a_terminal_sees_a_bar_and_the_table_of_predicates() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
     seconds = watch(console, "some job", lambda: None, lambda: 1.0, lambda: "below the bar")
-    assert 0 <= seconds < 5
+    assert seconds >= 0
     assert "100%" in out.getvalue()
     assert "below the bar" in out.getvalue()
 

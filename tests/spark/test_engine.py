@@ -50,7 +50,7 @@ pytestmark = pytest.mark.timeout(900)  # a busy machine is slow
 
 ZERO = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = int(ZERO.timestamp()) * SECOND
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 280.0
 AHEAD_SECONDS = 600
 """Rows so far ahead of the clock are not behind it when they are taken, however busy the machine is."""
 SCHEMA = "seq long, ts timestamp, k long, a long"
@@ -408,7 +408,7 @@ def test_queries_can_be_registered_in_the_middle_of_ticks(feed: Feed, spark: Spa
     first = engine.query(BUSY, "first").start()
     for second in range(6):
         feed.add((second, second % 2, second))
-    for number in range(8):
+    for number in range(4):
         engine.query("Select k From s Where a > 100", f"q{number}").start()
         engine.stream(f"other{number}", feed.df, timestamp="ts")
     settled(*engine.queries.values())
@@ -1133,7 +1133,7 @@ def test_what_slides_is_summed_up_as_it_comes(feed: Feed, spark: SparkSession, t
     assert not list((state / "kept").glob("s*/*"))
 
 
-def test_a_query_begins_after_what_others_have_answered_without_the_shelf(feed: Feed, spark: SparkSession) -> None:
+def test_a_query_begins_after_what_others_have_answered_without_the_buffer(feed: Feed, spark: SparkSession) -> None:
     engine = ab.Engine(spark)
     engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="5 seconds")
     small = engine.query(SMALL, "small").start()

@@ -497,7 +497,7 @@ LATER: dict[str, Callable[[], list[Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("arrangement", LATER)
+@pytest.mark.parametrize("arrangement", tiers(LATER, fast=5, reason="random arrangements are in every tier"))
 def test_a_later_stage_excuses_an_error(spark: SparkSession, arrangement: str) -> None:
     check_excused(spark, LATER[arrangement]())
 

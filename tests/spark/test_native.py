@@ -24,6 +24,7 @@ from anabranch.routing.sampled_rows import JudgedSample
 from anabranch.spark.native import catalyst
 from anabranch.spark.native import order as native_order
 from anabranch.spark.native.pilot_order import native_policy, pilot_order
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,9 @@ def decisions(f: ab.Filter) -> list[PilotDecided]:
     return [e for e in f.events() if isinstance(e, PilotDecided)]
 
 
-@pytest.mark.parametrize("policy", ["auto", "agreedy", "sweep", "independent", "localswaps", "exhaustive"])
+@pytest.mark.parametrize(
+    "policy", tiers(["auto", "independent", "exhaustive", "agreedy", "sweep", "localswaps"], fast=3)
+)
 def test_the_pilot_puts_the_cheap_selective_predicate_first(rows: DataFrame, bag: Bag, policy: str) -> None:
     f = ab.Filter(ab.predicate(slow(), name="slow"), ab.predicate(F.col("a") == 7, name="few"), policy=policy)
     out = f.apply(rows)

@@ -68,6 +68,7 @@ def test_relations_are_those_of_the_other_engine_at_instants(
         assert +now == at(name, data, t), t
 
 
+@pytest.mark.full(reason="streams in pieces are in every tier: random queries, restarts and kills")
 def test_streams_in_pieces_give_the_same_up_to_the_watermark(
     spark: SparkSession, data: Nexmark, tmp_path: Path
 ) -> None:

@@ -332,7 +332,7 @@ conditions = st.lists(
 ).map(lambda drawn: [modulo(i, *parts) for i, parts in enumerate(drawn)])
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(examples(0.3), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     conditions=conditions,
     policy=policies,

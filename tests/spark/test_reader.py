@@ -16,6 +16,7 @@ import anabranch as ab
 from anabranch.engine import answer_keeping, compaction
 from anabranch.engine.tick_files import TickFiles
 from anabranch.errors import QueryError
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def counts(second: int) -> dict[str, int]:
     return dict(Counter(f"s{each % 3}" for each in range(second + 1)))
 
 
-@pytest.mark.parametrize("driver_bytes", [8_000_000, 0], ids=["driver", "workers"])
+@pytest.mark.parametrize("driver_bytes", tiers([8_000_000, 0], fast=1, reason="the same, compacted by workers"))
 def test_answers_are_read_without_spark_while_the_engine_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_bytes: int
 ) -> None:

@@ -233,3 +233,23 @@ def test_other_columns_under_the_name_of_a_changed_relation_are_refused(spark: S
     engine.stop()
     with pytest.raises(QueryError, match="the checkpoint holds a relation 'r' with the columns"):
         ab.Engine(spark, tmp_path).relation("r", spark.range(3))
+
+
+def test_what_others_read_is_not_dropped(spark: SparkSession) -> None:
+    made = ab.Engine(spark)
+    made.stream("s", spark.sql("SELECT timestamp_seconds(id) AS ts, id AS v FROM range(5)"), timestamp="ts")
+    made.relation("r", spark.sql("SELECT 1L AS v"))
+    made.view("small", "Select v From s Where v < 3")
+    made.query("Select Istream(x.v) From small [Now] x, r Where x.v = r.v", "first")
+    made.query("Select v From first [Rows 2]", "second")
+    rules = made.rules("alerts", "Select v From s Where v > :limit")
+    rules.add(rule="a", limit=3)
+    for name, reader in {"s": "first, second, alerts", "r": "first", "small": "first", "first": "second"}.items():
+        with pytest.raises(QueryError, match=f"'{name}' is read by {reader}"):
+            made.drop(name)
+    with pytest.raises(QueryError, match="'alerts_rules' is read by alerts"):
+        made.drop("alerts_rules")
+    answers = made.run_batch()
+    assert sorted(row["v"] for row in answers["alerts"].collect()) == [4]
+    for name in ("second", "first", "small", "r", "alerts", "alerts_rules", "s"):
+        made.drop(name)

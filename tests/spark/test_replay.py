@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SECONDS = 120
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 280
 
 
 @pytest.fixture

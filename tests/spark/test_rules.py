@@ -88,21 +88,31 @@ def told(df: DataFrame) -> Counter[Any]:
     return Counter(tuple(row) for row in df.collect())
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_a_rule_says_what_its_query_says_alone(name: str, spark: SparkSession) -> None:
-    chosen = RULES[:3]
+CHOSEN = 3
+
+
+@pytest.fixture(scope="module")
+def of_rules_and_queries(spark: SparkSession) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
+    """Of all templates with rules, and of the queries that say the same, each with what belongs to it."""
     together, alone = engine(spark), engine(spark)
-    rules = together.rules(name, TEMPLATES[name])
-    assert rules.add_all(chosen) == len(chosen)
-    for each in chosen:
-        text = TEMPLATES[name].replace(":sensor", f"'{each['sensor']}'").replace(":limit", str(each["limit"]))
-        alone.query(text, str(each["rule"]))
-    answers = together.run_batch()[name]
+    for name, template in TEMPLATES.items():
+        assert together.rules(name, template).add_all(RULES[:CHOSEN]) == CHOSEN
+        for each in RULES[:CHOSEN]:
+            text = template.replace(":sensor", f"'{each['sensor']}'").replace(":limit", str(each["limit"]))
+            alone.query(text, f"{name}_{each['rule']}")
+    return together.run_batch(), alone.run_batch()
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_rule_says_what_its_query_says_alone(
+    name: str, of_rules_and_queries: tuple[dict[str, DataFrame], dict[str, DataFrame]]
+) -> None:
+    together, separate = of_rules_and_queries
+    answers = together[name]
     assert answers.columns[0] == "rule"
-    separate = alone.run_batch()
-    for each in chosen:
+    for each in RULES[:CHOSEN]:
         got = told(answers.where(f"rule = '{each['rule']}'").drop("rule"))
-        assert got == told(separate[str(each["rule"])].select(*answers.columns[1:])), each
+        assert got == told(separate[f"{name}_{each['rule']}"].select(*answers.columns[1:])), each
 
 
 def literal(value: Any) -> str:

@@ -36,7 +36,7 @@ from anabranch.spark.native.route_expression import routed
 
 KINDS = (("zone", "bigint"), ("kind", "bigint"))
 NOTHING = np.zeros((0, 2), dtype=np.bool_)
-LONGEST_SEARCH = 90
+LONGEST_SEARCH = 280
 
 
 def judged(rows: int, deciding: str, seed: int = 0) -> JudgedSample:

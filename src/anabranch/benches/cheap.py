@@ -30,7 +30,7 @@ SEED = 20_261_117
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Predicates on pandas Series and on Arrow arrays."""
-    rows, rounds = (800_000, 3) if quick else (6_000_000, 18)
+    rows, rounds = (800_000, 2) if quick else (6_000_000, 18)
     rng = np.random.default_rng(SEED)
     (folder / "cheap").mkdir()
     for number in range(FILES):

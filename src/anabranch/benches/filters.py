@@ -27,7 +27,7 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Five predicates of 10 to 50 us, against Spark's own ways and against the best order on the same rows."""
-    rows, rounds = (120_000, 2) if quick else (300_000, 9)
+    rows, rounds = (60_000, 2) if quick else (300_000, 9)
     work = build(spark, "cost-selectivity", independent(rows, RATES, _rng()), COSTS, folder)
     best = partial(Workload.adaptive, policy="fixed", order=work.best_order())
     still = _race(work, {"ours": Workload.adaptive, "best": best, "best again": best}, rounds=rounds)
@@ -60,7 +60,7 @@ def cost_and_selectivity(spark: SparkSession, folder: Path, quick: bool) -> list
 
 def correlation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four predicates, equal each by itself."""
-    rows, rounds = (100_000, 2) if quick else (200_000, 7)
+    rows, rounds = (50_000, 2) if quick else (200_000, 7)
     work = build(spark, "correlation", correlated(rows, _rng()), (20.0,) * 4, folder)
     found = _race(
         work,
@@ -80,7 +80,7 @@ def correlation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Selectivities that change every 100,000 rows, or once at 10 % of the scan."""
-    rows, rounds, rates = (300_000 if quick else 800_000), (1 if quick else 5), (0.05, 0.9, 0.85, 0.8)
+    rows, rounds, rates = (200_000 if quick else 800_000), (1 if quick else 5), (0.05, 0.9, 0.85, 0.8)
     periodic = build(spark, "drift", rotating(rows, rates, 100_000, _rng()), (8.0,) * 4, folder)
     early = build(spark, "flip", flipped(rows // 4, rates, 0.1, _rng()), (20.0,) * 4, folder)
     bars = []
@@ -103,7 +103,7 @@ def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to gain: equal predicates, and a single one."""
-    rows = 60_000 if quick else 100_000
+    rows = 30_000 if quick else 100_000
     equal = build(spark, "neutral", independent(rows, (0.9,) * 4, _rng()), (20.0,) * 4, folder)
     single = build(spark, "single", independent(rows, (0.5,), _rng()), (20.0,), folder)
     bars = []
@@ -112,7 +112,7 @@ def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         contenders: dict[str, Contender[Workload]] = {"ours": Workload.adaptive, "fixed": fixed}
         if not quick:
             contenders["fixed again"] = fixed
-        found = _race(work, contenders, rounds=3 if quick else 9)
+        found = _race(work, contenders, rounds=2 if quick else 9)
         bars.append(
             at_most(f"{bar}: ours / fixed order", found.ratio("ours", "fixed"), 1.02, found.describe("ours", "fixed"))
         )
@@ -124,7 +124,7 @@ def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def overhead(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Share of predicate time that A-Greedy spends on profiling and deciding (Table 4.2: 3.4 %)."""
-    work = build(spark, "overhead", grouped(120_000 if quick else 400_000, 8, _rng()), (20.0,) * 8, folder)
+    work = build(spark, "overhead", grouped(60_000 if quick else 400_000, 8, _rng()), (20.0,) * 8, folder)
     f = ab.Filter(*work.predicates(), policy="agreedy")
     answer(f.apply(work.read()))
     report = f.report()

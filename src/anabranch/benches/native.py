@@ -40,7 +40,7 @@ def zone() -> Column:
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four regular expressions over log lines of some hundred characters."""
-    path = write_lines(spark, folder / "native", 200_000 if quick else 500_000, copies=4)
+    path = write_lines(spark, folder / "native", 100_000 if quick else 500_000, copies=4)
     sample = write_lines(spark, folder / "native-sample", 20_000)
     best, worst = best_and_worst(spark, sample, range(len(PATTERNS)))
     matches = fixed(spark, sample, best).count()

@@ -74,7 +74,7 @@ def cheap(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     for name, rows, columns, function, udf in cases:
         plain = partial(_where_udf, udf(function), columns)
         contenders = {"ours": partial(_where, function, columns), "plain": plain, "plain again": plain}
-        found = race(contenders, rows, rounds=3 if quick else 12, warm_up_on=rows.limit(50_000))
+        found = race(contenders, rows, rounds=2 if quick else 12, warm_up_on=rows.limit(50_000))
         bars += _against_plain(f"neutral, {name}", found)
     return bars
 
@@ -92,7 +92,7 @@ def nothing_to_find(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]
         "one order": _without_attributes,
         "one order again": _without_attributes,
     }
-    found = race(contenders, work, rounds=3 if quick else 20, warm_up_on=work.rehearsal())
+    found = race(contenders, work, rounds=2 if quick else 20, warm_up_on=work.rehearsal())
     again = found.ratio("one order again", "one order")
     return [
         at_most(

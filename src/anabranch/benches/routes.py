@@ -31,7 +31,7 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four predicates of 20 us; which of the first two drops nearly all rows depends on one attribute."""
-    rows, rng = 500_000 if quick else 1_000_000, _rng()
+    rows, rng = 250_000 if quick else 1_000_000, _rng()
     zone = rng.integers(0, 2, rows)
     rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
     work = build(spark, "regimes", rng.random((rows, 4)) < rates[zone], (20.0,) * 4, folder, {"zone": zone})
@@ -45,7 +45,7 @@ def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The skew of Table 3, A = 5 %, aggregate selectivity 5 %: every class has its own strong predicate."""
-    rows, rng = 240_000 if quick else 500_000, _rng()
+    rows, rng = 120_000 if quick else 500_000, _rng()
     kind = rng.integers(0, 6, rows)
     rates = np.where(np.eye(6, dtype=bool), 0.05, 1.0)
     work = build(spark, "classes", rng.random((rows, 6)) < rates[kind], (20.0,) * 6, folder, {"kind": kind})
@@ -58,7 +58,7 @@ def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def attribute_pair(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Two attributes decide together (XOR), and neither does alone."""
-    rows, rng = 300_000 if quick else 800_000, _rng()
+    rows, rng = 150_000 if quick else 800_000, _rng()
     a, b = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
     rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
     passes = rng.random((rows, 4)) < rates[a ^ b]
@@ -68,10 +68,10 @@ def attribute_pair(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to tell apart."""
-    rows, rng = 120_000 if quick else 400_000, _rng()
+    rows, rng = 60_000 if quick else 400_000, _rng()
     attributes = {"zone": rng.integers(0, 2, rows), "x": rng.random(rows)}
     work = build(spark, "uniform", independent(rows, (0.3, 0.6, 0.8, 0.9), rng), (20.0,) * 4, folder, attributes)
-    found = _against_the_best(work, rounds=3 if quick else 9, control=True)
+    found = _against_the_best(work, rounds=2 if quick else 9, control=True)
     return [
         at_most(
             "uniform data: ours / best single order",
@@ -85,12 +85,12 @@ def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def one_operator(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to route."""
-    rows = 80_000 if quick else 400_000
+    rows = 40_000 if quick else 400_000
     attributes = {"zone": _rng().integers(0, 2, rows)}
     work = build(spark, "one", independent(rows, (0.5,), _rng()), (20.0,), folder, attributes)
     sbr = partial(Workload.adaptive, policy="sbr")
     contenders: dict[str, Contender[Workload]] = {"ours": Workload.adaptive, "sbr": sbr, "sbr again": sbr}
-    found = _race(work, contenders, rounds=3 if quick else 9)
+    found = _race(work, contenders, rounds=2 if quick else 9)
     return [
         at_most("one operator: ours / SBR", found.ratio("ours", "sbr"), 1.01, found.describe("ours", "sbr")),
         informed("one operator: A/A control", found.ratio("sbr again", "sbr"), found.describe("sbr again")),

@@ -10,7 +10,7 @@ nothing that was written; only a power cut may lose the last moments. See decisi
 {b'key': 0.7}
 
 A failure, or that a row was not asked, is remembered for one filter: when the rows that it has set aside are looked
-for, they must be the same, whoever has been answered meanwhile.
+for, they must be the same, whatever was answered meanwhile.
 
 >>> cache.fail(b"key 2", "filter 1", "TimeoutError: no answer in 20 s")
 >>> cache.failures([b"key 2"], "filter 1"), cache.failures([b"key 2"], "filter 2")

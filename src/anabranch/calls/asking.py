@@ -1,6 +1,6 @@
 """Asks a predicate's function about many rows at a time.
 
-Equal rows are asked once, whoever asks, and what was answered before not at all. A call waits for a place among those
+Equal rows are asked once for all tasks, and what was answered before not at all. A call waits for a place among those
 under way, for money, and for the rate; it is made, made again where the service says so, and its answer is kept before
 it counts. A call that has begun ends, though who asked may have gone meanwhile.
 """
@@ -96,7 +96,7 @@ class Asker:
         if self._cache is None:
             keys = [b"%d" % at for at in range(len(rows))]  # rows that are equal are asked each
         else:
-            keys = [key_of(self.name, self.rules.version, row) for row in rows]
+            keys = [key_of(self.rules.kept_as or self.name, self.rules.version, row) for row in rows]
         distinct = dict(zip(keys, rows, strict=True))
         found = self._known(list(distinct), by.scope)
         new = [key for key in distinct if key not in found]

@@ -3,7 +3,7 @@
 It is run as `python -m anabranch.calls.caller FOLDER`.
 
 It is started by the first worker that needs it, in a session of its own. So it outlives workers and drivers that are
-killed: calls that are under way end, their answers are kept, and whoever asks again finds them. It ends by itself when
+killed: calls that are under way end, their answers are kept, and the next one to ask finds them. It ends by itself when
 nobody has been connected for a while.
 """
 
@@ -101,8 +101,8 @@ class Caller:
         )
 
     def _places(self, predicate: Predicate, places: int) -> SharedTable:
-        name = hashlib.sha256(f"{predicate.name} {predicate.rules.rate}".encode()).hexdigest()[:16]
-        return SharedTable(self._folder / "rates" / name, places, 3)
+        shared = f"{predicate.rules.kept_as or predicate.name} {predicate.rules.rate}"
+        return SharedTable(self._folder / "rates" / hashlib.sha256(shared.encode()).hexdigest()[:16], places, 3)
 
 
 async def run(folder: Path) -> None:

@@ -39,6 +39,8 @@ class CallRules:
         Rows that the function is given at a time, as lists; None for one row, as values.
     version
         Of the function: answers of another version are not used.
+    kept_as
+        Name under which answers are kept; the predicate's, where there is none.
     """
 
     concurrency: int = 16
@@ -49,6 +51,7 @@ class CallRules:
     cache: Path | None = None
     batch: int | None = None
     version: str = "1"
+    kept_as: str = ""
 
     @property
     def price(self) -> float | None:

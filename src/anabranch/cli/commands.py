@@ -208,9 +208,15 @@ def bench(
     name: Annotated[str | None, typer.Argument(help="Which one; all of them if not given.")] = None,
     quick: Quick = False,
     json: Json = None,
+    old: Annotated[
+        Path | None, typer.Option("--old", metavar="DIR", help="A worktree of an earlier version, for `queries`.")
+    ] = None,
 ) -> None:
     """Measure against plain Spark and other engines; exit code 3 if a target is missed."""
-    _run_all("benches", name, lambda each, run: run(quick=quick, json_path=json), json)
+    if old is not None and name != "queries":
+        raise QueryError("only the bench 'queries' compares with an earlier version", hint="leave --old out")
+    more = {} if old is None else {"old": old}
+    _run_all("benches", name, lambda each, run: run(quick=quick, json_path=json, **more), json)
 
 
 @app.command()

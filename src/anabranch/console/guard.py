@@ -59,7 +59,7 @@ class Limits:
     """
 
     body_bytes: int = 256 * 1024
-    request_seconds: float = 30.0
+    request_seconds: float = 60.0
     per_second: float = 200.0
     burst: float = 400.0
     logins_per_second: float = 0.2

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("anabranch.console")
 LOOK_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 60.0
 SHARE = 0.01
-"""Of the time that is spent looking, as long as that lets the hub look often enough."""
+"""Of a processor's time that is spent looking."""
 MOST_TICKS = 600
 MOST_VALUES = 200_000
 """Values of history that are held, over all ticks."""
@@ -109,9 +109,8 @@ class Hub:
         """All filters by their ids: the query and a number, or the name under which they are watched."""
         found = dict(self._watched)
         if self.engine is not None:
-            for query in list(self.engine.queries.values()):
-                for number, each in enumerate(query.filters(), start=1):
-                    found[f"{query.name}/{number}"] = each
+            for query, filters in self.engine.filters().items():
+                found |= {f"{query}/{number}": each for number, each in enumerate(filters, start=1)}
         return found
 
     def report(self, id: str, of: Filter) -> dict[str, Any]:
@@ -140,10 +139,10 @@ class Hub:
 
     def look(self) -> None:
         """Look once, and tell listeners if something has changed."""
-        began = time.perf_counter()
+        began = time.thread_time()
         with self._looking:
             changed = self._see()
-        self.looked_seconds += time.perf_counter() - began
+        self.looked_seconds += time.thread_time() - began
         if changed:
             for listener in list(self._listeners):
                 listener(self.seen)
@@ -151,12 +150,12 @@ class Hub:
     def _run(self) -> None:
         pause = LOOK_SECONDS
         while not self._stopping.wait(pause):
-            began = time.perf_counter()
+            began = time.thread_time()
             try:
                 self.look()
             except Exception:
                 log.exception("the console could not look at the engine; it tries again")
-            pause = min(max(LOOK_SECONDS, (time.perf_counter() - began) / SHARE), LONGEST_PAUSE_SECONDS)
+            pause = min(max(LOOK_SECONDS, (time.thread_time() - began) / SHARE), LONGEST_PAUSE_SECONDS)
 
     def _see(self) -> bool:
         old, cards = self.seen, self._new_cards()

@@ -29,6 +29,15 @@ class Term:
 
 def joined(scope: Scope, conditions: Sequence[exp.Expr]) -> Plan:
     """The join of all sources under bound conditions; call it when all used columns are known."""
+    plans, keys, _, above = split(scope, conditions)
+    plan: Plan = plans[0] if len(plans) == 1 else Join(tuple(plans), keys)
+    return filtered(plan, above, scope)
+
+
+def split(
+    scope: Scope, conditions: Sequence[exp.Expr]
+) -> tuple[list[Plan], tuple[tuple[tuple[int, str], ...], ...], list[list[exp.Expr]], list[exp.Expr]]:
+    """The sources as filtered by conditions of their own, the keys, those conditions by source, and the others."""
     filters: list[list[exp.Expr]] = [[] for _ in scope.sources]
     above, classes = [], list[list[Term]]()
     for each in conditions:
@@ -42,9 +51,7 @@ def joined(scope: Scope, conditions: Sequence[exp.Expr]) -> Plan:
             above.append(each)
     keys = [_one_per_input(terms, filters) for terms in classes]
     plans = [filtered(source.plan(), filters[i], scope) for i, source in enumerate(scope.sources)]
-    columns = _computed_keys(plans, keys, scope)
-    plan: Plan = plans[0] if len(plans) == 1 else Join(tuple(plans), columns)
-    return filtered(plan, above, scope)
+    return plans, _computed_keys(plans, keys, scope), filters, above
 
 
 def filtered(plan: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:

@@ -22,6 +22,7 @@ from anabranch.planning.types import Role
 
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
 VALUES = "join a query that computes the value for all rows, with Group By"
+ALONE = "put it into a query of its own in From, as in From (Select ... From a Left Join b On ...) As x, c"
 TEXTS = "double quotes enclose a name; a text has single ones, as in '{}'"
 
 
@@ -165,6 +166,30 @@ class Source:
         )
 
 
+@dataclass(frozen=True)
+class OuterJoin:
+    """An outer join of the two sources of a query.
+
+    Parameters
+    ----------
+    side
+        Whose rows stay without a partner: LEFT, RIGHT or FULL.
+    node
+        As it stands in the text.
+    conditions
+        Of its On.
+    """
+
+    side: str
+    node: exp.Join
+    conditions: tuple[exp.Expr, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The inputs whose rows stay."""
+        return {"LEFT": (0,), "RIGHT": (1,), "FULL": (0, 1)}[self.side]
+
+
 @dataclass
 class Scope:
     """The From list of one query, and the one around it if the query is a condition of another."""
@@ -175,6 +200,7 @@ class Scope:
     merged: set[str] = field(default_factory=set)  # columns of Using: one name for the columns of two sources
     owners: dict[str, int] = field(default_factory=dict)
     closed: bool = False  # whether a query within, which is a value, cannot read these columns
+    outer_join: OuterJoin | None = None
 
     def add(self, source: Source, node: exp.Expr) -> int:
         """Take up one more source; its alias must be new."""

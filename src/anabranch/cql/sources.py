@@ -14,10 +14,11 @@ from anabranch.cql.grammar import check
 from anabranch.cql.plan_columns import renamed
 from anabranch.cql.plan_properties import grows
 from anabranch.cql.problems import CQLError
-from anabranch.cql.scopes import Context, Relation, Renamed, Scope, Source
+from anabranch.cql.scopes import ALONE, Context, OuterJoin, Relation, Renamed, Scope, Source
 from anabranch.errors import suggest
 from anabranch.logical_plan import Plan, Scan, ToStream, Window, WindowSpec, scans
 
+SIDES = ("LEFT", "RIGHT", "FULL")
 BindQuery: TypeAlias = Callable[[exp.Expr, Context], Relation]
 
 
@@ -31,19 +32,31 @@ def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[e
     for node, join in [(clause.this, None), *((each.this, each) for each in joins)]:
         number = scope.add(_source(node, scope.context, bind_query), node)
         if join is not None:
-            _check_join(join, scope.context)
+            side = _outer_side(join, scope.context)
             scope.narrow(join.args.get("on"))
-            conditions += _conditions(join, number, scope)
+            own = _conditions(join, number, scope)
+            if side is None:
+                conditions += own
+            elif scope.outer_join is not None:
+                raise scope.context.error(f"a second outer join, {side.title()} Join, is not supported", join, ALONE)
+            else:
+                scope.outer_join = OuterJoin(side, join, tuple(own))
     return conditions
 
 
-def _check_join(join: exp.Join, context: Context) -> None:
+def _outer_side(join: exp.Join, context: Context) -> str | None:
+    """Whose rows stay without a partner, if it is an outer join; other joins are inner ones, or refused."""
     words = " ".join(str(join.args.get(key) or "") for key in ("method", "side", "kind")).split()
+    if words[:1] and words[0] in SIDES and set(words[1:]) <= {"OUTER"}:
+        if join.args.get("using") or join.args.get("on") is None:
+            raise context.error(f"{words[0].title()} Join needs On", join, "as in a Left Join b On a.k = b.k")
+        return words[0]
     if any(word not in ("INNER", "CROSS") for word in words):
         name = " ".join(word.title() for word in words)
         hints = {"SEMI": "use Exists", "ANTI": "use Not Exists", "NATURAL": "name the columns with Using"}
         hint = next((hints[word] for word in words if word in hints), "use an inner Join, and Union All for the rest")
         raise context.error(f"{name} Join is not supported", join, hint)
+    return None
 
 
 def _conditions(join: exp.Join, number: int, scope: Scope) -> list[exp.Expr]:

@@ -2,7 +2,7 @@
 
 `x Not In S` is true if no row of S equals x and neither x nor a row of S is NULL, and true for every x if S is empty.
 The plan says so: rows with an x go through two tests, for an equal row and for a NULL row of S; rows without an x pass
-if S is empty. All three read the same plan of S, so that it can be shared. Where no NULL can come, a test is left out.
+if S is empty. All three read the same plan of S, which is read once. Where no NULL can come, a test is left out.
 
 A query as a value, as in `a > (Select Avg(a) From s2 [Rows 10])`, is one more input of the join, with one row.
 """

@@ -13,10 +13,11 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from anabranch.cql.bound_query import without_number
 from anabranch.cql.function_parser import FunctionParser
 from anabranch.cql.problems import MISSING, PlacedParseError, at_token
 from anabranch.logical_plan import WindowSpec
-from anabranch.model.time_units import MOST, UNITS, microseconds, unit_of, varies
+from anabranch.model.time_units import MOST, UNITS, in_words, microseconds, unit_of, varies
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")
 WINDOWS = "the windows are [Rows N], [Range T], [Now], [Partition By a, b Rows N], each but [Now] also with Slide"
@@ -245,3 +246,17 @@ class WindowParser(FunctionParser):
             if marker.meta["distinct"]:
                 this.set("distinct", exp.Distinct())
         return super()._parse_query_modifiers(this)
+
+
+def in_cql(window: WindowSpec) -> str:
+    """A window as it is written: what the parser reads.
+
+    >>> in_cql(WindowSpec(span=600_000_000, slide=60_000_000)), in_cql(WindowSpec(rows=5, partition=("dst_1",)))
+    ('[Range 10 Minutes Slide 1 Minute]', '[Partition By dst Rows 5]')
+    """
+    by = f"Partition By {', '.join(map(without_number, window.partition))}" if window.partition else ""
+    rows = "Rows Unbounded" if window.unbounded else f"Rows {window.rows}" if window.rows is not None else ""
+    span = "Now" if window.span == 0 else f"Range {in_words(window.span).title()}" if window.span else ""
+    slide = f"Slide {in_words(window.slide).title()}" if window.slide else ""
+    steps = f"Slide {window.slide_rows}" if window.slide_rows else ""
+    return f"[{' '.join(filter(None, (by, rows, span, slide, steps)))}]"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import Any, Never
+from typing import Any, Never, get_args
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +35,8 @@ from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.ingest import RECORDS, Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
+from anabranch.engine.join_ledger import reordered
+from anabranch.engine.join_report import JoinReport
 from anabranch.engine.layout import STATE
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.lock import CheckpointLock
@@ -52,7 +54,8 @@ from anabranch.engine.relations import Rows, change_time
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
 from anabranch.engine.script import execute
-from anabranch.engine.showing import KINDS, Rates, listing, progress
+from anabranch.engine.shared_nodes import shared_nodes
+from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
 from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
 from anabranch.engine.warm_up import warm_up
@@ -61,6 +64,8 @@ from anabranch.events import Event, StreamFailed
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.planning.reading import JoinPlan
+from anabranch.spark.connect import require_classic
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -123,6 +128,7 @@ class Engine:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        require_classic(spark)
         warm_up(spark)
         self._spark = spark
         self._folder = folder
@@ -245,10 +251,14 @@ class Engine:
         """
         return self._change(name, self._runtime.relations.replace, rows, at)
 
-    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean") -> None:
-        """Register a function for use in queries; conditions that call it are ordered while they run."""
+    def function(self, name: str, function: Callable[..., Any], returns: str = "boolean", **calling: Any) -> None:
+        """Register a function for use in queries; conditions that call it are ordered while they run.
+
+        One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
+        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
+        """
         self._fresh(name)
-        self._runtime.functions.add(name, function, returns)
+        self._runtime.functions.add(name, function, returns, calling)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
@@ -265,6 +275,7 @@ class Engine:
         history: bool = False,
         share: bool = True,
         materialise: str = "auto",
+        join: JoinPlan = "auto",
     ) -> ContinuousQuery:
         """Register a query.
 
@@ -280,14 +291,19 @@ class Engine:
             its rows or changes, and who asks for the relation adds them up. `current`: the relation as well, again and
             again. `auto`: the relation whenever its changes are as many as its rows, so that asking costs the same at
             any age, and keeping at most twice the changes.
+        join
+            `auto`: joins probe windows in an order that follows the data; `fixed`: in the order in which the inputs
+            are written; `xjoin`: as a tree of joins of two that keeps what it finds on the way.
         """
+        if join not in get_args(JoinPlan):
+            raise QueryError(f"unknown plan of joins {join!r}", hint=suggest(join, list(get_args(JoinPlan)), "plans"))
         self._fresh(name)
         if materialise not in MATERIALISE:
             raise QueryError(
                 f"materialise is {materialise!r}", hint=suggest(materialise, MATERIALISE, "ways to materialise")
             )
         bound = bind(text, self.catalog, name)
-        handle = ContinuousQuery(self, bound, text, share=share)
+        handle = ContinuousQuery(self, bound, text, share=share, join=join)
         summing = self._may_sum(bound)
         self._compile(handle, summing=summing)
         with self._loop.between_ticks(), self._ingest.standing_still():
@@ -376,11 +392,15 @@ class Engine:
         """The table that `show` prints; with `like` only those whose names fit a pattern, as in `alert%`."""
         if kind == "advice":
             return self.advise().describe()
-        return listing(kind, self._registry, self._manifest, self._runtime.titles, like).text()
+        return self._listing(kind, like).text()
+
+    def _listing(self, kind: str, like: str | None = None) -> Listing:
+        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds, like)
 
     def _repr_html_(self) -> str:
         """What is registered, as tables for notebooks."""
-        found = {kind: listing(kind, self._registry, self._manifest, self._runtime.titles) for kind in KINDS}
+        found = {kind: self._listing(kind) for kind in KINDS}
         tables = (f"<h4>{kind.capitalize()}</h4>{table.html()}" for kind, table in found.items() if table.rows)
         return f"<div>{''.join(tables)}</div>"
 
@@ -421,6 +441,11 @@ class Engine:
         """What recent ticks, later than one, have published on SysStream; for any thread, as `overview`."""
         return [(tick, rows) for tick, rows in list(self._recent) if tick > after]
 
+    def filters(self) -> dict[str, list[Filter]]:
+        """The adaptive filters of queries, as `ContinuousQuery.filters`, by query; for any thread, as `overview`."""
+        found = self._runtime.functions.filters_by_query()
+        return {name: each for name, each in found.items() if name in self._registry.queries}
+
     @property
     def rule_sets(self) -> Mapping[str, Rules]:
         """Registered rules by name."""
@@ -451,7 +476,7 @@ class Engine:
         return import_module("anabranch.console.service").serve(self, port=port, **options)
 
     def events(self) -> Events:
-        """What happened to streams and queries lately: `StreamFailed` and `QueryFailed`."""
+        """What happened to streams and queries lately: `StreamFailed`, `QueryFailed` and `ProbesReordered`."""
         return Events(self._events)
 
     def rows_taken(self, stream: str) -> int:
@@ -476,6 +501,7 @@ class Engine:
             for each in self._registry.queries.values()
             if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
         ]
+        readers += [] if readers else self._naming(name)
         if readers:
             raise QueryError(f"{name!r} is read by {', '.join(readers)}", hint="drop them first")
         query = self._registry.queries.get(name)
@@ -512,6 +538,18 @@ class Engine:
                 del self._registry.views[name]
             else:
                 raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
+
+    def _naming(self, name: str) -> list[str]:
+        """Queries and views that read another query, or a view, by its name."""
+        written = {each.name: each.written for each in self._registry.queries.values()} | self._registry.views
+        found = []
+        for reader, text in written.items():
+            if reader != name and (not isinstance(text, str) or name.lower() in text.lower()):
+                tree = parse_query(text) if isinstance(text, str) else text
+                own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+                named = {each.name.lower() for each in tree.find_all(exp.Table)} - own
+                found += [reader] if name.lower() in named else []
+        return found
 
     def _clear(self, name: str, *kinds: str) -> None:
         """Commit that something is gone, then delete what it has left."""
@@ -668,7 +706,16 @@ class Engine:
         """How a query is run."""
         summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
-        return [*summed, *self._runtime.look_ups(query)]
+        nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
+        shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
+        folds = self._runtime.folds(self._registry.queries).values()
+        folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
+        look_ups, joins = self._runtime.look_ups(query), self._join_report(query).lines()
+        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups, *joins]
+
+    def _join_report(self, query: ContinuousQuery) -> JoinReport:
+        nodes, joined = self._manifest.queries[query.name].nodes, self._runtime.joined(query.name)
+        return self._runtime.joins.report(query.join, {nodes[stage]: names for stage, names in joined.items()})
 
     # -- ticks
 
@@ -680,8 +727,10 @@ class Engine:
         seconds = time.perf_counter() - began
         self._manifest = manifest
         did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
-        published = sysstream.published(old, manifest, did, self._runtime.titles)
+        joined = {name: self._runtime.joined(name) for name in manifest.queries}
+        published = sysstream.published(old, manifest, did, self._runtime.titles, joined)
         self._published += published
+        self._events += reordered(manifest, self._runner.last, joined)
         del self._published[:-MOST_PUBLISHED]
         self._recent.append((manifest.tick, published))
         while len(self._recent) > 1 and sum(len(rows) for _, rows in self._recent) > MOST_RECENT:
@@ -803,7 +852,7 @@ class Engine:
     def _restore(self, handle: ContinuousQuery, history: bool, materialise: str = "auto") -> None:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         query, required = handle.query, self._runtime.requirements(handle.name)
-        print_ = self._registry.fingerprint(query)
+        print_ = self._registry.fingerprint(query) + (" xjoin" if handle.join == "xjoin" else "")
         known = self._manifest.queries.get(query.name)
         own = folded(query.name, list(self._manifest.queries))
         if own != query.name:

@@ -6,21 +6,28 @@ registered.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from anabranch.calls.client import CallClient
+from anabranch.calls.rules import CallRules, call_rules
 from anabranch.cql.bound_query import without_number
+from anabranch.errors import DataError
 from anabranch.expressions import Scalar
 from anabranch.model.build import native, predicate
 from anabranch.model.names import quoted
-from anabranch.model.predicates import Predicate
+from anabranch.model.predicates import Predicate, PythonPredicate
 from anabranch.model.prefixes import IN_NETWORK, in_network
+from anabranch.spark.filters.admission import value_type
+from anabranch.spark.filters.calling import FilterCalls
 from anabranch.spark.filters.filter import Filter
 
 
@@ -36,6 +43,28 @@ class Negated:
         return None if found is None else not found
 
 
+def _is_false(value: bool) -> bool:
+    return not value
+
+
+@dataclass(frozen=True)
+class Calling:
+    """A function that calls a model or a service, as Spark calls it in select lists: on a batch of rows at a time."""
+
+    client: CallClient
+    kind: pa.DataType
+
+    def __call__(self, *columns: pa.Array) -> pa.Array:
+        """The answers; an error ends the query."""
+        values, failures = self.client([column.to_pylist() for column in columns], len(columns[0]))
+        if failures:
+            raise DataError(
+                f"function {self.client.name!r} has no answer: {next(iter(failures.values()))}",
+                hint="let it return None for such rows",
+            )
+        return pa.array(values, self.kind)
+
+
 class Functions:
     """Registered functions, and the filters that call them: a filter goes on learning from tick to tick."""
 
@@ -43,6 +72,7 @@ class Functions:
         self._spark = spark
         self._added = added
         self._functions: dict[str, tuple[Callable[..., Any], str]] = {}
+        self._rules: dict[str, CallRules] = {}
         self._filters: dict[tuple[str, tuple[Scalar, ...]], Filter] = {}
         self._functions[IN_NETWORK] = (in_network, "boolean")
         spark.udf.register(IN_NETWORK, F.udf(in_network, "boolean", useArrow=False))
@@ -52,11 +82,28 @@ class Functions:
         """Their names."""
         return list(self._functions)
 
-    def add(self, name: str, function: Callable[..., Any], returns: str) -> None:
-        """Register a function."""
+    def add(self, name: str, function: Callable[..., Any], returns: str, calling: dict[str, Any]) -> None:
+        """Register a function, with what was said about its calls."""
+        if not calling and not inspect.iscoroutinefunction(function):
+            self._spark.udf.register(name, F.udf(function, returns))
+        else:
+            self._rules[name] = replace(call_rules(name, calling), kept_as=name)
+            self._spark.udf.register(name, self._calling(name, function, returns))
         self._functions[name] = (function, returns)
-        self._spark.udf.register(name, F.udf(function, returns))
         self._added()
+
+    def _calling(self, name: str, function: Callable[..., Any], returns: str) -> Any:
+        """The function as Spark calls it in select lists."""
+        predicate = PythonPredicate(name, function=function, returns=returns, calls=self._rules[name])
+        calls = FilterCalls([predicate], "auto", minimize="time", budget=None, limit=None, scope="")
+        client = calls.client(predicate)
+        assert client is not None
+        run = Calling(client, value_type(predicate))
+
+        def answers(*columns: pa.Array) -> pa.Array:
+            return run(*columns)
+
+        return F.arrow_udf(answers, returns)  # type: ignore[attr-defined]
 
     def apply(self, query: str, df: DataFrame, conditions: Sequence[Scalar]) -> DataFrame:
         """Rows for which all conditions are true; their order adapts."""
@@ -69,7 +116,14 @@ class Functions:
 
     def filters(self, query: str) -> list[Filter]:
         """The filters of a query that have been applied so far."""
-        return [found for (name, _), found in self._filters.items() if name == query]
+        return self.filters_by_query().get(query, [])
+
+    def filters_by_query(self) -> dict[str, list[Filter]]:
+        """The filters of all queries that have been applied so far; any thread may ask."""
+        found: dict[str, list[Filter]] = {}
+        for (name, _), each in list(self._filters.items()):
+            found.setdefault(name, []).append(each)
+        return found
 
     def _predicate(self, condition: Scalar, name: str) -> Predicate:
         """A call of a function with columns is a predicate of its own; in other expressions Spark calls functions."""
@@ -83,6 +137,10 @@ class Functions:
         if returns != "boolean" or not all(map(_is_column, call.expressions)):
             return native(F.expr(condition.sql), name=name)
         columns = [each.name for each in call.expressions]
+        rules = next((rules for known, rules in self._rules.items() if known.lower() == call.name.lower()), None)
+        if rules is not None:
+            test = _is_false if negated else None
+            return PythonPredicate(name, function=function, columns=tuple(columns), test=test, calls=rules)
         return predicate(Negated(function) if negated else function, *columns, name=name)
 
 

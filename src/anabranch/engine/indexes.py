@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engine.inputs import RelationInput
 from anabranch.engine.manifest import Manifest
 from anabranch.engine.relations import Relations
-from anabranch.operators.base import FOREVER
+from anabranch.model.names import quoted
+from anabranch.operators.base import FOREVER, START
 from anabranch.planning.index_look_up import IndexLookUp, TableChange
-from anabranch.planning.stages import VALID_TO
+from anabranch.planning.stages import VALID_FROM, VALID_TO
 from anabranch.spark.continuous.programs import LookUpStep
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mapping import map_in_arrow
@@ -29,6 +31,8 @@ from anabranch.spark.mapping import map_in_arrow
 FEWEST_SENT = 1_000
 SENT_SHARE = 1 / 8
 """Changes are sent together with an index that was sent before, up to so many rows and to that share of it."""
+MOST_INDEXED = 1_000_000
+"""Rows of a table in which equal keys alone are looked up: a larger one is left to Spark's joins."""
 MOST_ASSEMBLED = 16
 _assembled: deque[tuple[IndexLookUp, TableChange, IndexLookUp]] = deque(maxlen=MOST_ASSEMBLED)
 
@@ -94,6 +98,8 @@ class Indexes:
 
     def look_up(self, step: LookUpStep, rows: DataFrame, manifest: Manifest) -> DataFrame:
         """Rows combined with those of the table of a step, whose views are bound."""
+        if not step.probes and not self._has_few(step, manifest):
+            return self._joined(step, rows)
         positions = [self._relations.position(name, manifest) for name in step.relations]
         known = self._made.get(step.view)
         if known is None or known.positions != positions:
@@ -101,6 +107,19 @@ class Indexes:
             known = self._made[step.view] = replace(changed or self._anew(step), positions=positions)
         task = LookUpTask(known.sent, known.sent_change, step.schema)
         return map_in_arrow(rows, task, from_arrow_schema(step.schema))
+
+    def _has_few(self, step: LookUpStep, manifest: Manifest) -> bool:
+        """Whether a table that equal keys are looked up in changes, and is small enough for an index."""
+        states = [manifest.relations.get(name) for name in step.relations]
+        held = [sum(file.rows for file in state.files) for state in states if state is not None]
+        return len(held) == len(states) and sum(held) <= MOST_INDEXED
+
+    def _joined(self, step: LookUpStep, rows: DataFrame) -> DataFrame:
+        """The same by a join of Spark's own."""
+        agree = [f"{quoted(left)} = {quoted(right)}" for left, right in step.pairs]
+        agree += [f"{START} >= {VALID_FROM}", f"{START} < {VALID_TO}"]
+        found = rows.join(self._views.select(step.table.text), F.expr(" AND ".join(agree)))
+        return found.select(*map(quoted, step.schema.names))
 
     def describe(self, step: LookUpStep) -> str:
         """How rows are found, in words; nothing before there was a tick."""

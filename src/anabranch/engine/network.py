@@ -10,7 +10,7 @@ Nothing is copied but names of files.
 ...     manifest.queries[name] = QueryState("", nodes=new_nodes({1: "f00d"}, manifest))
 >>> manifest.queries["b"].nodes
 {1: 'f00d.1'}
->>> join_nodes(manifest, ["a", "b"])
+>>> join_nodes(manifest, ["a", "b"], {"a": {1: "changes"}, "b": {1: "elements"}})
 >>> sharing(manifest)
 {'f00d.0': ['a', 'b']}
 """
@@ -23,6 +23,9 @@ from itertools import count
 
 from anabranch.engine.manifest import Manifest, QueryState
 
+Taps = Mapping[str, Mapping[int, str]]
+"""What queries want of their operators, by query and stage."""
+
 
 def new_nodes(signatures: Mapping[int, str], manifest: Manifest) -> dict[int, str]:
     """Nodes for the operators of a new query, by stage, which no other has; equal operators of the query are one."""
@@ -30,18 +33,37 @@ def new_nodes(signatures: Mapping[int, str], manifest: Manifest) -> dict[int, st
     return {stage: found[signature] for stage, signature in signatures.items()}
 
 
-def join_nodes(manifest: Manifest, together: Collection[str]) -> None:
-    """Let queries that are equally far, and go on together, use one operator where theirs are equal."""
-    going = [manifest.queries[name] for name in together]
-    chosen: dict[str, str] = {}
-    for state in going:
-        for node in state.nodes.values():
-            chosen[signature_of(node)] = min(node, chosen.get(signature_of(node), node))
-    for node in chosen.values():
+def join_nodes(manifest: Manifest, together: Collection[str], taps: Taps) -> None:
+    """Let queries that are equally far, and go on together, use one operator where theirs are equal.
+
+    The state of an operator has that of its taps with it. It can take one more as long as its log has all that came
+    in, since then that can be replayed; later only those that want what others want of it can join.
+    """
+    going = {name: manifest.queries[name] for name in together}
+    uses = [(name, stage, node) for name, state in going.items() for stage, node in state.nodes.items()]
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for name, stage, node in uses:
+        wanted[node].add(taps[name][stage])
+    alike: dict[str, list[str]] = defaultdict(list)
+    for node in sorted(wanted):
+        alike[signature_of(node)].append(node)
+    open_ = {node for nodes in alike.values() if len(nodes) > 1 for node in nodes if _replayable(manifest, node)}
+    chosen = {
+        (name, stage): next(
+            other for other in alike[signature_of(node)] if other in open_ or taps[name][stage] in wanted[other]
+        )
+        for name, stage, node in uses
+    }
+    for node in set(chosen.values()):
         _part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
-    for state in going:
-        state.nodes = {stage: chosen[signature_of(node)] for stage, node in state.nodes.items()}
+    for (name, stage), node in chosen.items():
+        going[name].nodes[stage] = node
     forget_nodes(manifest)
+
+
+def _replayable(manifest: Manifest, node: str) -> bool:
+    """Whether the log of an operator has all that ever came in."""
+    return all(segment.kind == "inputs" for log in manifest.nodes.get(node, {}).values() for segment in log)
 
 
 def _part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:

@@ -7,7 +7,7 @@ exchange are the second one, and so on. However many operators there are, a laye
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +24,9 @@ from anabranch.engine.pass_through import PATHS, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Scalar
 from anabranch.operators.base import Tick
+from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
-from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask
+from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
@@ -54,6 +55,8 @@ class Setting:
         Applies an adaptive filter of a query.
     looked_up
         Combines rows with those of a table, through an index, as the relations are by now.
+    learned
+        What a join has learned so far, by input.
     """
 
     views: Views
@@ -63,6 +66,7 @@ class Setting:
     state_bytes: int | None
     filtered: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame]
     looked_up: Callable[[LookUpStep, DataFrame, Manifest], DataFrame]
+    learned: Callable[[str], Mapping[int, Seed]]
 
 
 @dataclass(frozen=True)
@@ -132,14 +136,16 @@ class NetworkTick:
         self._reports = reports
         self._rows = rows
         self._chosen: dict[str, tuple[Member, CellStep]] = {}
-        self._answered: dict[str, list[tuple[Member, CellStep]]] = defaultdict(list)
+        self._taps: dict[str, dict[str, CellStep]] = defaultdict(dict)
+        self._answered: dict[tuple[str, str], list[tuple[Member, CellStep]]] = defaultdict(list)
         for member in members:
             if member.answer is not None:
-                self._answered[member.node(member.answer)].append((member, member.answer))
+                self._answered[member.node(member.answer), member.answer.tap].append((member, member.answer))
             for step in member.program.operators:
                 self._chosen.setdefault(member.node(step), (member, step))
+                self._taps[member.node(step)].setdefault(step.tap, step)
         self._filters: list[tuple[Member, FilterStep | LookUpStep]] = []
-        self._readers: dict[str, list[tuple[CellStep, str]]] = defaultdict(list)
+        self._readers: dict[tuple[str, str], list[CellStep]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
 
@@ -177,7 +183,7 @@ class NetworkTick:
                 if step.view not in read:
                     continue
                 if isinstance(step, CellStep):
-                    self._readers[member.node(step)].append((step, step.view))
+                    self._readers[member.node(step), step.tap].append(step)
                     continue
                 self._filters.insert(0, (member, step))
                 read |= {view.name for view in step.reads}
@@ -199,15 +205,13 @@ class NetworkTick:
 
     def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
         """Run a layer; a part of the job if nothing reads what comes out."""
-        setting, read = self._setting, [node for node in nodes if self._readers[node]]
+        setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
         exchange, slots = Exchange(setting.grid.each), Slots()
         for _, step in map(self._chosen.__getitem__, nodes):
             for wanted in (wanted for each in step.inputs for wanted in each):
                 exchange.send(wanted)
-        outputs = {
-            node: slots.of(dict(zip(o.names, o.types, strict=True))) for node in read for o in [self._output(node)]
-        }
-        tasks = tuple(self._task(node, exchange, outputs.get(node)) for node in nodes)
+        outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
+        tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
         folder = str(setting.folder / STATE)
         task = CellTask(
@@ -217,42 +221,65 @@ class NetworkTick:
         if schema is None:
             return [map_in_arrow(sent, task, PATHS)]
         made = map_in_arrow(sent, task, from_arrow_schema(schema))
-        if sum(len(self._readers[node]) for node in read) > 1:
+        if sum(len(self._readers[tap]) for tap in read) > 1:
             made = made.localCheckpoint(eager=False)  # computed once, and a leaf of the plans of those who read it
             self._computed.append(made)
-        for node in read:
-            place = nodes.index(node)
-            for step, view in self._readers[node]:
-                names = zip(self._output(node).names, step.stage.output.names, strict=True)
-                columns = [F.col(outputs[node][there]).alias(here) for there, here in names]
-                setting.views.bind(view, made.where(F.col(NODE) == place).select(*columns))
+        for tap, (number, found) in outputs.items():
+            for step in self._readers[tap]:
+                there = self._there(tap[0], step)
+                columns = [F.col(found[there.get(name, name)]).alias(here) for name, here in step.stage.shown]
+                setting.views.bind(step.view, made.where(F.col(NODE) == number).select(*columns))
         return []
 
-    def _task(self, node: str, exchange: Exchange, output: dict[str, str] | None) -> NodeTask:
+    def _task(
+        self, node: str, exchange: Exchange, outputs: Mapping[tuple[str, str], tuple[int, dict[str, str]]]
+    ) -> NodeTask:
         member, step = self._chosen[node]
         stage = step.stage
+        taps = {}
+        for key, using in self._taps[node].items():
+            output = outputs.get((node, key))
+            taps[key] = TapTask(
+                using.stage.tap.renamed(self._there(node, using)),
+                self._told(node, key),
+                tuple(self._answers(node, key)),
+                exchange.instants(using.instants) if using.instants else None,
+                None if output is None else (output[0], tuple(output[1].items())),
+            )
         return NodeTask(
             node,
-            stage,
+            stage.make,
+            taps,
             step.columns,
             step.schema,
             tuple(tuple(exchange.found(wanted) for wanted in each) for each in step.inputs),
-            exchange.instants(step.instants) if step.instants else None,
-            replace(self._tick, origin=first(member.state.origins, stage.streams)),
+            replace(self._tick, origin=first(member.state.origins, stage.streams), slides=stage.slides),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,
             step.names,
-            tuple(self._answers(node)),
-            tuple(output.items()) if output else None,
+            tuple(self._setting.learned(node).items()),
         )
 
-    def _answers(self, node: str) -> list[AnswerTask]:
-        """The queries whose answer is the output of a node as it is."""
+    def _answers(self, node: str, tap: str) -> list[AnswerTask]:
+        """The queries whose answer is what a tap gives as it is."""
         tasks = []
-        for member, step in self._answered[node]:
-            names = dict(zip(step.stage.output.names, self._output(node).names, strict=True))
+        for member, step in self._answered[node, tap]:
+            there = self._there(node, step)
+            names = {here: there.get(name, name) for name, here in step.stage.shown}
             tasks.append(member.task(names))
         return tasks
 
-    def _output(self, node: str) -> pa.Schema:
-        return self._chosen[node][1].stage.output
+    def _there(self, node: str, step: CellStep) -> dict[str, str]:
+        """What the operator that runs for a node calls the columns of another one that it stands for."""
+        chosen = self._chosen[node][1].stage
+        return dict(zip(step.stage.made.names, chosen.made.names, strict=True))
+
+    def _told(self, node: str, tap: str) -> pa.Schema:
+        """What a tap gives, as the operator calls it."""
+        using = self._taps[node][tap]
+        there = self._there(node, using)
+        return pa.schema([field.with_name(there.get(field.name, field.name)) for field in using.stage.told])
+
+
+def _kinds(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return dict(zip(schema.names, schema.types, strict=True))

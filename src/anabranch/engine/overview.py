@@ -113,10 +113,11 @@ def overview(
     """All that there is to see."""
     operators = _operators(manifest, dict(reports), dict(titles))
     by_node = {each.node: each for each in operators}
+    states = dict(manifest.queries)
     queries = [
-        _query(query, manifest, by_node)
+        _query(query, states[query.name], manifest, by_node)
         for query in list(registry.queries.values())
-        if query.name in manifest.queries  # one that is being dropped is not
+        if query.name in states  # one that is being dropped is not
     ]
     readers: dict[str, list[str]] = defaultdict(list)
     for query in queries:
@@ -198,10 +199,12 @@ def _operators(manifest: Manifest, reports: Reports, titles: Mapping[tuple[str, 
     return found
 
 
-def _query(query: ContinuousQuery, manifest: Manifest, operators: Mapping[str, OperatorOverview]) -> QueryOverview:
-    state: QueryState = manifest.queries[query.name]
+def _query(
+    query: ContinuousQuery, state: QueryState, manifest: Manifest, operators: Mapping[str, OperatorOverview]
+) -> QueryOverview:
     streams = tuple(scans(query.query.plan, "stream"))
-    shown = [manifest.streams[name].newest for name in streams if name in manifest.streams]
+    found = (manifest.streams.get(name) for name in streams)
+    shown = [stream.newest for stream in found if stream is not None]
     newest = max((time for time in shown if time is not None), default=None)
     lag = None if newest is None or state.position == EVER else max(0, newest - state.position)
     nodes = tuple(dict.fromkeys(state.nodes.values()))

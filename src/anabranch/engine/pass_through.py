@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.expressions import Scalar
 from anabranch.spark.continuous.exchange import Arrived, Exchange, Parcel, Wanted
 from anabranch.spark.continuous.flows import Select, Sql
@@ -20,6 +21,8 @@ PATHS = StructType([StructField("path", StringType())])
 """What the rows of a job say that writes answers."""
 HERE = Scalar.parsed("0")
 """The cell of rows that stay in the partition they are in."""
+Answering: TypeAlias = tuple[Sql, pa.Schema, AnswerTask | SplitAnswerTask]
+"""What one query selects, or several that differ in constants; its columns, and what writes them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class PassThroughTask:
     """
 
     folder: AnswerFolder
-    answers: tuple[tuple[AnswerTask, tuple[Parcel, ...]], ...]
+    answers: tuple[tuple[AnswerTask | SplitAnswerTask, tuple[Parcel, ...]], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and return a row about the file."""
@@ -52,7 +55,7 @@ class PassThroughTask:
 
 def pass_through(
     views: Views,
-    answers: Sequence[tuple[Sql, pa.Schema, AnswerTask]],
+    answers: Sequence[Answering],
     folder: AnswerFolder,
     *,
     begins: bool,
@@ -74,4 +77,4 @@ def pass_through(
 
 def _wanted(branch: Select, schema: pa.Schema) -> Wanted:
     below = branch.nested() if branch.calls else branch
-    return Wanted(below, HERE, tuple((name, scalar, schema.field(name).type) for name, scalar in below.items))
+    return Wanted(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from anabranch.cql.rendering import describe, render
 from anabranch.engine.durations import duration, refuse_renamed
+from anabranch.engine.join_report import JoinReport
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import QueryFailed
@@ -21,6 +22,7 @@ from anabranch.logical_plan import Plan, Query
 from anabranch.model.moments import moment
 from anabranch.model.names import OP, quoted
 from anabranch.operators.base import EVER
+from anabranch.planning.reading import JoinPlan
 from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
 
@@ -38,11 +40,20 @@ class ContinuousQuery:
     appears, for a relation a changelog with `_ts` and `_op` (`+` or `-`).
     """
 
-    def __init__(self, engine: Engine, query: Query, written: str | exp.Query, *, share: bool = True) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        query: Query,
+        written: str | exp.Query,
+        *,
+        share: bool = True,
+        join: JoinPlan = "auto",
+    ) -> None:
         self._engine = engine
         self.query = query
         self.written = written  # as it was registered: a text, or a syntax tree
         self.share = share
+        self.join = join
         self.sink: Sink | None = None
         self.retain: int | None = None  # microseconds that its answer stays after it was delivered
         self.status = "registered"
@@ -131,6 +142,10 @@ class ContinuousQuery:
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""
         return self._engine._filters(self.query)
+
+    def report(self) -> JoinReport:
+        """How its joins go about it: for each input the order in which it probes the others, and what that costs."""
+        return self._engine._join_report(self)
 
     def explain(self) -> str:
         """The plan, as text, and how it is run: what is summed up as rows come, and what indexes find."""

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from anabranch import storage
 from anabranch.engine.answer_blocks import Entries, read_index
-from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.engine.explaining import look_up_in_words, pair_by_pair
+from anabranch.engine.folding import (
+    MEMBER,
+    Folded,
+    Folds,
+    folded,
+    is_plain,
+    together,
+    unlike_constants,
+    with_conditions,
+)
 from anabranch.engine.functions import Functions
 from anabranch.engine.indexes import Indexes
+from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import Member, NetworkTick, Setting
-from anabranch.engine.pass_through import pass_through
+from anabranch.engine.pass_through import Answering, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
@@ -29,15 +41,15 @@ from anabranch.engine.store import WRITTEN_ROW, BufferTask
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
-from anabranch.spark.continuous.analyses import Analyses
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
+from anabranch.spark.continuous.known_types import KnownTypes, without_constants
 from anabranch.spark.continuous.programs import FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
 from anabranch.spark.mapping import map_in_arrow
-from anabranch.spark.schemas import empty_frame
+from anabranch.spark.schemas import arrow_schema, empty_frame
 from anabranch.spark.session import own_session
 
 
@@ -96,34 +108,66 @@ class QueryRuntime:
         self._requirements: dict[str, Requirements] = {}
         self._nothing: dict[str, DataFrame] = {}
         self._summaries: dict[str, StructType] = {}
-        self._analyses = Analyses()
-        self.functions = Functions(self._session, self._analyses.forget)
+        self._types = KnownTypes()
+        self.functions = Functions(self._session, self._types.forget)
         self.relations = Relations(self._session, folder)
         self._indexes = Indexes(self._views, self.relations, registry.relations)
+        self._folds = Folds(self._views)
+        self._folded: dict[str, Folded] = {}
+        self.joins = JoinLedger()
+        looked_up, learned = self._indexes.look_up, self.joins.seeds
         self._setting = Setting(
-            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, self._indexes.look_up
+            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, looked_up, learned
         )
         self.titles: dict[tuple[str, int], str] = {}
+        self.taps: dict[str, dict[int, str]] = {}
+        """What queries want of their operators."""
 
     def compile(self, query: ContinuousQuery, *, summing: bool) -> StructType:
         """The columns of the answer; what does not fit together is found here, before anything runs.
 
         If `summing`, its streams may be summed up for it as they come.
         """
-        salt = "" if query.share else query.name
-        about = (self._grid, self._order, self._sample, summing, salt, self._analyses)
-        compiler = Compiler(self._views, query.name, *about)
         self.forget(query.name)
-        program = self._programs[query.name] = compiler.compile(query.query)
+        program = self._programs[query.name] = self._program(query, summing)
         for each in (each for each in program.inputs if each.name in program.summaries):
             self._summaries[each.name] = self._session.table(each.view).drop(OLDEST, NEWEST).schema
+        self.taps[query.name] = {each.stage.number: each.tap for each in program.operators}
         self.titles.update({(query.name, each.stage.number): each.stage.title for each in program.operators})
         names = {each.name for each in program.inputs if each.is_stream}
         needs = {name: program.held.get(name, 0) for name in names}
         direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
-        text = _answer_text(query, program)
-        return self._analyses.of(("answer", compiler.shape(text)), lambda: self._views.select(text).schema)
+        output = query.query.output
+        if direct and query.share:
+            (stream,) = names
+            known = folded(program, arrow_schema(self._columns(stream)), output)
+            self._folded |= {query.name: known} if known else {}
+        question = ("answer", without_constants(program.answer), output, query.query.is_stream)
+        return self._types.ask(question, lambda: self._views.select(_answer_text(query, program)).schema)
+
+    def _program(self, query: ContinuousQuery, summing: bool) -> Program:
+        """The program of a query: that of another one, with other constants, or a new one."""
+        plan, salt = query.query.plan, "" if query.share else query.name
+        about = (self._order, self._sample, summing, salt, self._types, query.join)
+        compiler = Compiler(self._views, query.name, self._grid, *about)
+        streams = scans(plan, "stream")
+        known = {field.name: field.type for field in arrow_schema(self._columns(streams[0]))}
+        found = unlike_constants(query.query, known) if len(streams) == 1 else None
+        if found is None:
+            return compiler.compile(query.query)
+        question, conditions = ("plain", found[0]), found[1]
+        plain = self._types.get(question)
+        if isinstance(plain, Program):
+            return with_conditions(plain, conditions)
+        program = compiler.compile(query.query)
+        if is_plain(program, conditions):
+            self._types.ask(question, lambda: program)
+        return program
+
+    def folds(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Which of some queries are answered as one, by what they have in common."""
+        return together((name, self._folded.get(name)) for name in names)
 
     @property
     def state_bytes(self) -> int | None:
@@ -146,12 +190,21 @@ class QueryRuntime:
         """Whether a query has no state: rows are answered as they come."""
         return self.requirements(query.name).direct
 
+    def described(self, name: str) -> list[str]:
+        """The steps of a query's program, a line for each."""
+        return self._programs[name].describe().splitlines()
+
     def look_ups(self, query: ContinuousQuery) -> list[str]:
         """How a query finds rows of tables by indexes, in words."""
         steps = [step for step in self._programs[query.name].steps if isinstance(step, LookUpStep)]
         plan = query.query.plan
         told = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
         return told or pair_by_pair(plan)
+
+    def joined(self, name: str) -> dict[int, tuple[str, ...]]:
+        """What the joins of a query call their inputs, by stage."""
+        steps = self._programs[name].operators if name in self._programs else ()
+        return {step.stage.number: distinct_names(step.stage.inputs) for step in steps if step.stage.inputs}
 
     def constants(self, name: str) -> set[str]:
         """The relations that must not change any more once a query has begun."""
@@ -160,6 +213,8 @@ class QueryRuntime:
     def forget(self, name: str) -> None:
         """A query is gone."""
         program = self._programs.pop(name, None)
+        self.taps.pop(name, None)
+        self._folded.pop(name, None)
         self._requirements.pop(name, None)
         if program is not None:
             self._views.drop(program.views)
@@ -171,8 +226,8 @@ class QueryRuntime:
 
     def forget_source(self, name: str) -> None:
         """A stream or relation is gone; another one may come under its name."""
+        self._types.forget()
         self._nothing.pop(name, None)
-        self._analyses.forget()
         self._views.drop_source(name)
         self.relations.forget(name)
 
@@ -203,14 +258,31 @@ class QueryRuntime:
     ) -> DataFrame:
         """What queries without state answer to rows of their stream, written; the rows say where."""
         self._make_folders(prefix)
-        answers = []
-        for query in queries:
+        by_name = {query.name: query for query in queries}
+        folds = self.folds(by_name)
+        alone = by_name.keys() - {name for members in folds.values() for name in members}
+        answers: list[Answering] = []
+        for query in (query for query in queries if query.name in alone):
             self._bind_direct(query, manifest, rows, begins)
-            program, plan = self._programs[query.name], query.query.plan
-            shown = tuple(zip(plan.columns, query.query.output, strict=True))
-            task = AnswerTask(manifest.queries[query.name].number, shown, not query.query.is_stream)
+            program, number = self._programs[query.name], manifest.queries[query.name].number
+            task = AnswerTask(number, _shown(query), not query.query.is_stream)
             answers.append((program.answer, program.schema, task))
+        answers += [
+            self._fold([by_name[name] for name in members], manifest, rows, begins=begins) for members in folds.values()
+        ]
+        self._folds.forget(self.folds(self._folded))
         return pass_through(self._views, answers, AnswerFolder(str(self._folder), filed(prefix)), begins=begins)
+
+    def _fold(
+        self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, *, begins: bool
+    ) -> Answering:
+        """What queries that differ in constants answer, as one of them says it."""
+        first, known = queries[0], [self._folded[query.name] for query in queries]
+        self._bind_direct(first, manifest, rows, begins)
+        flow = self._folds.rows(known[0].template, [each.values for each in known], begins=begins)
+        numbers = tuple((place, manifest.queries[query.name].number) for place, query in enumerate(queries))
+        task = SplitAnswerTask(MEMBER, numbers, _shown(first), not first.query.is_stream)
+        return flow, self._programs[first.name].schema.append(pa.field(MEMBER, pa.int32())), task
 
     def _make_folders(self, prefix: str) -> None:
         """The driver makes folders, workers write files."""
@@ -310,6 +382,11 @@ def _between(start: int, end: int) -> str:
     values of structs are no part of the code.
     """
     return f"struct({TIME}) >= struct({start}L) AND struct({TIME}) < struct({end}L)"
+
+
+def _shown(query: ContinuousQuery) -> tuple[tuple[str, str], ...]:
+    """The columns of a plan, each with its name in the answer."""
+    return tuple(zip(query.query.plan.columns, query.query.output, strict=True))
 
 
 def _answer_text(query: ContinuousQuery, program: Program) -> str:

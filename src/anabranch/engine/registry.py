@@ -10,6 +10,7 @@ from sqlglot import exp
 from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Query, scans, user_functions
+from anabranch.model.prefixes import IN_NETWORK
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Registry:
     relations: dict[str, RelationInput] = field(default_factory=dict)
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
     views: dict[str, str | exp.Query] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=lambda: {IN_NETWORK: "boolean"})
 
     def fingerprint(self, query: Query) -> str:
         """Of a query's plan and its inputs: what one has kept serves no other."""
@@ -28,5 +29,5 @@ class Registry:
         streams = [self.streams[name] for name in scans(query.plan, "stream")]
         inputs = [(each.name, each.df.schema.simpleString(), each.timestamp, each.sequence) for each in streams]
         tables = [(name, self.relations[name].df.schema.simpleString()) for name in scans(query.plan, "relation")]
-        called = [(name, self.functions[name]) for name in user_functions(query.plan)]
+        called = [(name, self.functions[name]) for name in user_functions(query.plan) if name in self.functions]
         return hashlib.sha256(repr((plan, inputs, tables, sorted(called))).encode()).hexdigest()[:16]

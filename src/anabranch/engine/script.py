@@ -194,7 +194,7 @@ def _query(engine: Engine, name: str) -> ContinuousQuery:
 
 def _explain(engine: Engine, statement: cql.Explain) -> str:
     if isinstance(statement.target, str):
-        query = _query(engine, statement.target).query
-    else:
-        query = engine.bind(statement.target.ast)
+        handle = _query(engine, statement.target)
+        return f"{handle.explain()}\n\n{mermaid(handle.query)}"
+    query = engine.bind(statement.target.ast)
     return f"{render(query.plan)}\n\n{mermaid(query)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
@@ -13,8 +13,8 @@ from html import escape
 from anabranch import html
 from anabranch.cql.dialect import written
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.network import sharing
 from anabranch.engine.registry import Registry
+from anabranch.engine.shared_nodes import SharedNode, shared_nodes
 from anabranch.errors import QueryError, in_a_line, suggest
 from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
@@ -25,7 +25,7 @@ KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
 MOST_SHOWN = 100
 """Rows of a table; of more it tells how many there are."""
-NUMBERS = ("rows", "late", "unusable", "queries")
+NUMBERS = ("rows", "late", "unusable", "queries", "state rows", "saved rows", "saved bytes")
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,23 @@ def listing(
     registry: Registry,
     manifest: Manifest,
     titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
     like: str | None = None,
 ) -> Listing:
-    """The table of a kind; failed queries come first."""
-    found = _listing(kind, registry, manifest, titles)
+    """The table of a kind, failed queries first; `folds` are the queries that are answered as one."""
+    found = _listing(kind, registry, manifest, titles, reports, folds)
     return found if like is None else found.like(like)
 
 
-def _listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
+def _listing(
+    kind: str,
+    registry: Registry,
+    manifest: Manifest,
+    titles: Mapping[tuple[str, int], str],
+    reports: Reports,
+    folds: Mapping[str, Sequence[str]],
+) -> Listing:
     match kind:
         case "queries":
             return _queries(registry, manifest)
@@ -96,7 +105,7 @@ def _listing(kind: str, registry: Registry, manifest: Manifest, titles: Mapping[
             views = registry.views.items()
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
-            return _sharing(manifest, titles)
+            return _sharing(shared_nodes(manifest, titles, reports), folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -112,14 +121,19 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(manifest: Manifest, titles: Mapping[tuple[str, int], str]) -> Listing:
-    """Operators that several queries use."""
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+    """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
-    for node, names in sorted(sharing(manifest).items()):
-        stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
-        some = ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
-        rows.append((titles.get((names[0], stage), "operator"), node, f"{len(names):,}", some))
-    return Listing(("operator", "node", "queries", "used by"), rows)
+    for each in nodes:
+        numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
+        rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
+    for template, members in sorted(folds.items()):
+        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
+    return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (" ..." if len(names) > MOST_NAMES else "")
 
 
 def _changed(manifest: Manifest, name: str) -> str:

@@ -82,7 +82,7 @@ class StatefulQueries:
             self._begin(manifest, each, manifest.queries[each.query.name])
         try:
             for until, queries in self._together(manifest, advances):
-                join_nodes(manifest, {query.name for query in queries})
+                join_nodes(manifest, {query.name for query in queries}, self._runtime.taps)
                 tick = self._runtime.tick(queries, manifest, until, prefix, reports)
                 ticks.append(tick)
                 parts += tick.frames()
@@ -99,6 +99,7 @@ class StatefulQueries:
             manifest.queries[names[number]].rows += found.rows
         for (node, cell), report in book.reports.items():
             manifest.nodes.setdefault(node, {})[cell] = report.log
+        self._runtime.joins.enter(book.reports)
         self.reports.update(book.reports)
         self.last.update(book.reports)
         return paths

@@ -19,7 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from anabranch.engine.inputs import StreamInput
+from anabranch.engine.join_ledger import of_node
 from anabranch.engine.manifest import Manifest, QueryState
+from anabranch.engine.shared_nodes import shared_nodes
 from anabranch.operators.base import EVER
 from anabranch.spark.continuous.cell_task import CellReport, Reports
 from anabranch.spark.continuous.summaries import stream_of
@@ -36,6 +38,8 @@ SCHEMA = (
     .add("value", "double")
 )
 
+Joined = Mapping[str, Mapping[int, tuple[str, ...]]]
+"""What joins call their inputs, by query and stage."""
 Row = tuple[datetime, int, str | None, str, str, float]
 
 
@@ -57,11 +61,13 @@ def sys_stream(spark: SparkSession) -> StreamInput:
     return StreamInput(NAME, empty_frame(spark, SCHEMA), "ts", 0, "seq", None, 0, None)
 
 
-def published(old: Manifest, new: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str]) -> list[Row]:
-    """The rows of a tick: counts, rates, selectivities, memory and lag."""
+def published(
+    old: Manifest, new: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str], joined: Joined
+) -> list[Row]:
+    """The rows of a tick: counts, rates, selectivities, memory, lag, and the probes of joins."""
     moment = datetime.now(UTC)
     found = [("", "engine", "seconds", did.seconds), *_streams(old, new, did), *_queries(old, new)]
-    found += _operators(new, did, titles)
+    found += [*_operators(new, did, titles), *_shared(new, did, titles), *_probes(new, did, titles, joined)]
     return [
         (moment, new.tick * 1_000_000 + number, query or None, entity, what, float(value))
         for number, (query, entity, what, value) in enumerate(found)
@@ -101,6 +107,18 @@ def _lag(manifest: Manifest, state: QueryState) -> float | None:
     return None if newest is None or state.position == EVER else max(0.0, (newest - state.position) / 1e6)
 
 
+def _shared(
+    manifest: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str]
+) -> Iterator[tuple[str, str, str, float]]:
+    """Operators that several queries use, and the state that this saves."""
+    ran = {node for node, _ in did.reports}
+    for each in shared_nodes(manifest, titles, did.reports):
+        if each.node in ran:
+            yield "", f"{each.title} {each.node}", "queries", len(each.queries)
+            yield "", f"{each.title} {each.node}", "saved rows", each.saved_rows
+            yield "", f"{each.title} {each.node}", "saved bytes", each.saved_bytes
+
+
 def _operators(
     manifest: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str]
 ) -> Iterator[tuple[str, str, str, float]]:
@@ -121,3 +139,20 @@ def _operators(
         yield query, entity, "memory", sum(each.held_bytes for each in found)
         yield query, entity, "segments read", sum(each.segments_read for each in found)
         yield query, entity, "lag", _lag(manifest, manifest.queries[query]) or 0.0
+
+
+def _probes(
+    manifest: Manifest, did: TickStatistics, titles: dict[tuple[str, int], str], joined: Joined
+) -> Iterator[tuple[str, str, str, float]]:
+    """For each input of a join and each window that it probes: the place of that in the order, and what it drops."""
+    for query, stages in joined.items():
+        for stage, names in stages.items():
+            told = of_node(did.reports, manifest.queries[query].nodes[stage])
+            for probes in told:
+                for other, counts in probes.windows.items():
+                    title = titles.get((query, stage), "join")
+                    entity = f"{title} {stage} probe {names[probes.input]} -> {names[other]}"
+                    yield query, entity, "place", probes.order.index(other) + 1
+                    yield query, entity, "rows", counts.seen
+                    yield query, entity, "dropped", counts.dropped
+                    yield query, entity, "seconds", counts.seconds

@@ -91,7 +91,7 @@ class Combinations:
     weight: Counts
 
 
-@dataclass
+@dataclass(frozen=True)
 class FanOut:
     """For how many rows all partners in a window were listed, and how many there were."""
 
@@ -128,8 +128,8 @@ class ProbePipeline:
         filters: FilterPipeline,
     ) -> None:
         self.tree, self.stores, self.rules, self.holds, self.filters = tree, stores, rules, holds, filters
-        self.fan_outs = {other: FanOut() for other in tree.others}
-        self.decisions: list[Decision] = []
+        self._fan_outs = {other: FanOut() for other in tree.others}
+        self._decisions: list[Decision] = []
         only = len(tree.others) == 1
         self.listing = {each for each in tree.others if only or each in tree.inner or self._compared(each)}
 
@@ -142,13 +142,28 @@ class ProbePipeline:
         """The other inputs, in the order in which they are probed."""
         return tuple(self.tree.others[f] for f in self.filters.reoptimizer.order)
 
+    def count_fan_out(self, other: int, asked: int, found: int) -> None:
+        """Partners were listed."""
+        fan_out = self._fan_outs[other]
+        self._fan_outs[other] = FanOut(fan_out.asked + asked, fan_out.found + found)
+
+    def take_fan_out(self, other: int) -> FanOut:
+        """Hand over what was listed in a window since the last call."""
+        taken, self._fan_outs[other] = self._fan_outs[other], FanOut()
+        return taken
+
+    def take_decisions(self) -> list[Decision]:
+        """Hand over the decisions since the last call."""
+        taken, self._decisions = self._decisions, []
+        return taken
+
     def combinations(self, first: int, until: int) -> Iterator[Combinations]:
         """All combinations with the rows of the root from `first` to before `until`."""
         while first < until:
             size = self.filters.chunk_rows(until - first)
             chunk, order = _Chunk(self, first), self.order
             outcome = self.filters.process(size, chunk.evaluate)
-            self.decisions += outcome.decisions
+            self._decisions += outcome.decisions
             if len(outcome.survivors):
                 yield chunk.combined(outcome.survivors, order)
             first += size
@@ -202,12 +217,10 @@ class _Chunk:
             if other not in self._partners:
                 asked = _each_once(parent)
                 partners = self._list(other, asked, self._firsts.get(other))
-                pipeline.fan_outs[other].asked += len(asked)
-                pipeline.fan_outs[other].found += len(partners.rows)
+                pipeline.count_fan_out(other, len(asked), len(partners.rows))
             else:
                 partners = self._partners[other]
-                pipeline.fan_outs[other].asked += len(parent)
-                pipeline.fan_outs[other].found += int(partners.count[parent].sum())
+                pipeline.count_fan_out(other, len(parent), int(partners.count[parent].sum()))
             run, entries = ranges(partners.first[parent], partners.count[parent])
             start = np.maximum(start[run], partners.start[entries])
             end = np.minimum(end[run], partners.end[entries])

@@ -176,7 +176,10 @@ class WindowStore:
             return None
         dead: Mask = self.end <= now
         self._looked_through = len(self)
-        return dead if np.count_nonzero(dead) > DEAD_SHARE * len(self) else None
+        count = int(np.count_nonzero(dead))
+        if count <= DEAD_SHARE * len(self):
+            return None
+        return count if dead[:count].all() else dead
 
     def drop(self, gone: int | Mask) -> None:
         """Drop so many rows at the front, or the marked ones; the others get new numbers, in the same order."""

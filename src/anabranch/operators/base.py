@@ -22,12 +22,15 @@ Elements are STREAM's (thesis, section 2.2.1) with both signs in one where both 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from anabranch.joins.probe_report import ProbeReport
+from anabranch.ordering.base import Seed
 
 Micros = npt.NDArray[np.int64]
 
@@ -52,6 +55,8 @@ class Tick:
         Sorted instants in [start, until) at which some input has an element; only `Rstream` asks for them.
     slides
         Or the steps at whose multiples, from the origin on, these instants lie.
+    taps
+        Instants for each of the taps of an operator; see `tapped.py`.
     """
 
     start: int
@@ -59,6 +64,7 @@ class Tick:
     origin: int | None = None
     instants: Micros = field(default_factory=lambda: np.empty(0, np.int64))
     slides: tuple[int, ...] = ()
+    taps: Mapping[str, Micros] = field(default_factory=dict)
 
 
 class Operator(ABC):
@@ -80,6 +86,10 @@ class Operator(ABC):
         """
         yield self.advance(inputs, tick)
 
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[int | None, pa.Table]:
+        """Like `advance`, for an operator that has several outputs."""
+        return {None: self.advance(inputs, tick)}
+
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Like `advance` without the result: to bring a copy of the state up to date."""
         self.advance(inputs, tick)
@@ -91,6 +101,14 @@ class Operator(ABC):
     @abstractmethod
     def restore(self, tables: Sequence[pa.Table]) -> None:
         """Take over what `snapshot` returned; called before the first tick."""
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what joins have learned in other workers, by input; of no use to operators that join nothing."""
+        return
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What the inputs of a join have probed since the last call; other operators have nothing to tell."""
+        return ()
 
     @property
     @abstractmethod

@@ -23,16 +23,18 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from anabranch.joins.graph import tree_of
 from anabranch.joins.probe_pipeline import Check, Combinations, JoinRules, ProbePipeline
+from anabranch.joins.probe_report import ProbeReport, take_report
 from anabranch.operators.base import Operator, Tick
 from anabranch.operators.comparisons import Comparison
-from anabranch.operators.elements import Flags, Rows, elements, same
+from anabranch.operators.elements import Flags, Rows, bare, elements, same
 from anabranch.operators.join_window import JoinWindow
 from anabranch.operators.payload import are_codes
 from anabranch.ordering import Seed, make
@@ -56,8 +58,10 @@ class MultiJoin(Operator):
         Further conditions between two inputs.
     policy
         How the probes of an input are ordered: a name in `ordering.POLICIES`.
-    seeds
-        What was learned before, by input.
+    columns
+        Those that come out; all, if not given.
+    clock
+        Seconds by which probes are timed: by default those that this thread computes, however busy the machine is.
     """
 
     def __init__(
@@ -66,12 +70,15 @@ class MultiJoin(Operator):
         keys: tuple[KeyClass, ...] = (),
         comparisons: tuple[Comparison, ...] = (),
         policy: str = "auto",
-        seeds: Mapping[int, Seed] | None = None,
+        columns: tuple[str, ...] | None = None,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self.inputs = inputs
         self.keys = keys
         self.policy = policy
-        self._seeds = seeds or {}
+        self._output = columns
+        self._clock = clock
+        self._seeds: Mapping[int, Seed] = {}
         self._comparisons = comparisons
         self._columns = [dict(members) for members in keys]
         self._trees = [tree_of(each, inputs, self._columns) for each in range(inputs)]
@@ -87,6 +94,17 @@ class MultiJoin(Operator):
             self._orders[number] = tree.precedence.legal(wish)
         for number, pipeline in enumerate(self.pipelines):
             pipeline.filters = self._filters(number)
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what was learned elsewhere, by input, where no row has been probed yet."""
+        self._seeds = seeds
+        for number, pipeline in enumerate(self.pipelines):
+            if not pipeline.filters.rows_done:
+                pipeline.filters = self._filters(number)
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What each input has probed since the last call."""
+        return tuple(map(take_report, self.pipelines))
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """The combinations of new elements with all others."""
@@ -153,7 +171,7 @@ class MultiJoin(Operator):
         if order is not None:
             policy, seed = "fixed", Seed(order, np.zeros((0, len(order)), np.bool_), np.full(len(order), np.nan))
         policy_of = make(policy, len(tree.others), precedence=tree.precedence, seed=seed)
-        return FilterPipeline(policy_of, costs=seed.costs if seed else None)
+        return FilterPipeline(policy_of, costs=seed.costs if seed else None, clock=self._clock)
 
     def _holds(self, check: Check, one: Rows, other: Rows) -> Flags:
         """Whether rows of two inputs agree."""
@@ -180,13 +198,18 @@ class MultiJoin(Operator):
         none = np.empty(0, np.int64)
         names, columns = [], []
         for number, window in enumerate(self._windows):
-            part = window.payload.take(np.concatenate([none, *(each.rows[number] for each in found)]))
-            names += part.column_names
-            columns += part.columns
+            wanted = window.payload.names
+            if self._output is not None:
+                wanted = [name for name in wanted if name in self._output]
+            if wanted:
+                rows = np.concatenate([none, *(each.rows[number] for each in found)])
+                part = window.payload.take(rows, wanted)
+                names += wanted
+                columns += part.columns
         start, end, weight = (
             np.concatenate([none, *(getattr(each, name) for each in found)]) for name in ("start", "end", "weight")
         )
-        joined = pa.table(columns, names=names) if names else part
+        joined = pa.table(columns, names=names) if names else bare(len(start))
         return elements(joined, start, end, weight)
 
     def _tidy(self, tick: Tick) -> None:

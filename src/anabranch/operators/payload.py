@@ -44,6 +44,11 @@ class Payload:
         return self._schema is not None
 
     @property
+    def names(self) -> list[str]:
+        """Its columns."""
+        return [] if self._schema is None else list(self._schema.names)
+
+    @property
     def nbytes(self) -> int:
         """Bytes in memory, approximately."""
         return sum(each.nbytes for each in (*self._fixed.values(), *self._chunks))
@@ -64,8 +69,7 @@ class Payload:
 
     def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
         """All columns, or those named, of rows, each time they are asked for."""
-        assert self._schema is not None
-        names = self._schema.names if names is None else names
+        names = self.names if names is None else names
         if not names:
             return bare(len(rows))
         others = [name for name in names if name not in self._fixed]

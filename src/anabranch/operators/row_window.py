@@ -18,7 +18,7 @@ partitioned windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +82,8 @@ class RowWindow(Operator):
         The window moves with every so many rows of a partition.
     span
         Microseconds: rows older than that are not in the window either.
+    smaller
+        Further windows, which hold fewer of the same rows.
     """
 
     def __init__(
@@ -91,8 +93,10 @@ class RowWindow(Operator):
         order: tuple[str, ...] = (),
         slide_rows: int = 1,
         span: int | None = None,
+        smaller: tuple[int, ...] = (),
     ) -> None:
         self.rows = rows
+        self.smaller = smaller
         self.partition = partition
         self.order = order
         self.slide_rows = slide_rows
@@ -103,14 +107,20 @@ class RowWindow(Operator):
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the rows of the stream, return the elements that they make or take back."""
+        return self.ports(inputs, tick)[self.rows]
+
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[int | None, pa.Table]:
+        """The elements of each window, by its size."""
         (table,) = inputs
         places = self._places(table)
         order = self._ordered(table, places)
         arrivals = self._arrivals(places[order], ints(table, TIME)[order])
         table = without(table, (TIME, KEY))
-        result = stacked([self._earlier(table, arrivals), self._new(table, order, arrivals)])
+        sizes = (*self.smaller, self.rows)  # the largest one last: what leaves it is no longer kept
+        earlier = {size: self._earlier(table, arrivals, size) for size in sizes}
+        new = self._new(table, order, arrivals, sizes)
         self._tidy(tick)
-        return result
+        return {size: stacked([earlier[size], new[size]]) for size in sizes}
 
     def snapshot(self) -> list[pa.Table]:
         """The rows that have not left, and the partitions."""
@@ -121,6 +131,11 @@ class RowWindow(Operator):
         for arrangement, table in zip((self._kept, self._directory), tables, strict=False):
             arrangement.append(table)
         self._names = int(self._directory.values(NAME).max(initial=-1)) + 1
+        if self._kept.seen:  # the window may have been larger then
+            counts = np.zeros(self._names, np.int64)
+            counts[self._directory.values(NAME)] = self._directory.values(COUNT)
+            left = self._due(self._kept.values(NUMBER) + self.rows) <= counts[self._kept.values(PARTITION)]
+            self._kept.forget(left)
 
     @property
     def held_rows(self) -> int:
@@ -181,7 +196,7 @@ class RowWindow(Operator):
         """The next multiple of the slide, from the numbers on."""
         return -(-number // self.slide_rows) * self.slide_rows
 
-    def _new(self, table: pa.Table, order: Rows, arrivals: _Arrivals) -> pa.Table:
+    def _new(self, table: pa.Table, order: Rows, arrivals: _Arrivals, sizes: Sequence[int]) -> dict[int, pa.Table]:
         """Elements of new rows; those that have not left are kept."""
         owner, number = ranges(arrivals.before + 1, arrivals.counts)
         limit = np.full(len(table), FOREVER) if self.span is None else arrivals.time + self.span + 1
@@ -189,32 +204,36 @@ class RowWindow(Operator):
         name = arrivals.name[owner[stays]]
         columns = {SLOT: _slot(name, number[stays]), PARTITION: name, NUMBER: number[stays], END: limit[stays]}
         self._kept.append(with_ints(take(table, order[stays]), columns))
-        places, start, end = self._entering(arrivals, owner, number, limit)
-        return elements(take(table, order[places]), start, end, np.ones(len(places)))
+        made = {}
+        for size in sizes:
+            places, start, end = self._entering(arrivals, owner, number, limit, size)
+            made[size] = elements(take(table, order[places]), start, end, np.ones(len(places)))
+        return made
 
-    def _earlier(self, table: pa.Table, arrivals: _Arrivals) -> pa.Table:
+    def _earlier(self, table: pa.Table, arrivals: _Arrivals, size: int) -> pa.Table:
         """Elements of kept rows that enter now, and what is taken back of those that leave."""
         if not self._kept.seen:
             return elements(table.slice(0, 0), [], [], [])
-        owner, number, rows = self._found(arrivals)
+        owner, number, rows = self._found(arrivals, size)
         limit = self._kept.values(END)[rows]
         waited = self._due(number) > arrivals.before[owner]
-        leaves = self._due(number + self.rows) <= arrivals.after[owner]
-        self._kept.values(END)[rows[leaves]] = EVER
+        leaves = self._due(number + size) <= arrivals.after[owner]
+        if size == self.rows:
+            self._kept.values(END)[rows[leaves]] = EVER
         left = np.flatnonzero(leaves & ~waited)
-        when = arrivals.when(owner[left], self._due(number[left] + self.rows))
+        when = arrivals.when(owner[left], self._due(number[left] + size))
         back, when = left[when < limit[left]], when[when < limit[left]]
         gone = elements(self._kept.take(rows[back]), when, limit[back], np.full(len(back), -1))
         come = np.flatnonzero(waited)
-        places, start, end = self._entering(arrivals, owner[come], number[come], limit[come])
+        places, start, end = self._entering(arrivals, owner[come], number[come], limit[come], size)
         entering = elements(self._kept.take(rows[come[places]]), start, end, np.ones(len(places)))
         return stacked([gone, entering])
 
-    def _found(self, arrivals: _Arrivals) -> tuple[Rows, Rows, Rows]:
+    def _found(self, arrivals: _Arrivals, size: int) -> tuple[Rows, Rows, Rows]:
         """Kept rows that leave or enter: the place of the partition in `arrivals`, the number, the row."""
         reached, reaches = self._moved(arrivals.before), self._moved(arrivals.after)
-        low = np.maximum(reached - self.rows, 0)
-        high = np.clip(reaches - self.rows, low, arrivals.before)
+        low = np.maximum(reached - size, 0)
+        high = np.clip(reaches - size, low, arrivals.before)
         waiting = np.maximum(reached, high)
         counts = np.where(reaches > reached, arrivals.before - waiting, 0)
         pairs = [ranges(low + 1, high - low), ranges(waiting + 1, counts)]
@@ -226,9 +245,11 @@ class RowWindow(Operator):
         right &= self._kept.values(NUMBER)[rows] == number
         return owner[right], number[right], rows[right]
 
-    def _entering(self, arrivals: _Arrivals, owner: Rows, number: Rows, limit: Micros) -> tuple[Rows, Micros, Micros]:
+    def _entering(
+        self, arrivals: _Arrivals, owner: Rows, number: Rows, limit: Micros, size: int
+    ) -> tuple[Rows, Micros, Micros]:
         """The places of those rows that enter in this tick and are seen at all, and when they start and end."""
-        due, over = self._due(number), self._due(number + self.rows)
+        due, over = self._due(number), self._due(number + size)
         end = limit.copy()
         leaves = np.flatnonzero(over <= arrivals.after[owner])
         end[leaves] = np.minimum(end[leaves], arrivals.when(owner[leaves], over[leaves]))
@@ -243,6 +264,14 @@ class RowWindow(Operator):
             # A partition without rows starts again from one, unless it is amid a slide.
             over = self._directory.values(LATEST) + self.span < tick.until
             self._directory.forget(over & (self._directory.values(COUNT) % self.slide_rows == 0))
+
+
+def row_windows(
+    partition: tuple[str, ...], order: tuple[str, ...], slide_rows: int, span: int | None, sizes: tuple[int, ...]
+) -> RowWindow:
+    """Windows of several sizes over the same rows: what the largest one holds serves all."""
+    *smaller, largest = sorted(sizes)
+    return RowWindow(largest, partition, order, slide_rows, span, tuple(smaller))
 
 
 def _slot(name: Rows, number: Rows) -> Rows:

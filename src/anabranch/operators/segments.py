@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch import storage
-from anabranch.operators.base import EVER, Operator, Tick
+from anabranch.operators.base import EVER, Tick
+from anabranch.operators.tapped import TappedOperator
 
 LONGEST_LOG = 64
 """Segments in a log before a snapshot is written, whatever their size."""
@@ -88,7 +89,7 @@ class CellState:
 
     def __init__(
         self,
-        make: Callable[[], Operator],
+        make: Callable[[], TappedOperator],
         columns: Sequence[Sequence[str]],
         schema: pa.Schema,
         names: Sequence[str] = (),
@@ -104,8 +105,8 @@ class CellState:
         self._applied: list[Segment] = []
         self._until = EVER
 
-    def advance(self, table: pa.Table, tick: Tick) -> Iterator[pa.Table]:
-        """What follows from the rows of a tick, in parts; all of them have to be taken."""
+    def advance(self, table: pa.Table, tick: Tick) -> Iterator[tuple[str, pa.Table]]:
+        """What follows from the rows of a tick, in parts, each from a tap; all of them have to be taken."""
         yield from self.operator.in_parts(self.split(table), tick)
         self._until = tick.until
 

@@ -1,37 +1,53 @@
-"""Semi and anti joins: rows with, or without, a partner in a set of keys."""
+"""Semi and anti joins: rows with partners in sets of keys, or without one.
+
+Tests for partners in several sets are one join, whose probes are put in order like those of any other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import END, START, WEIGHT, Operator, Tick
 from anabranch.operators.elements import concat, elements, ints
 from anabranch.operators.join import MultiJoin
+from anabranch.ordering.base import Seed
 
 
 class SemiJoin(Operator):
-    """Elements of the first input while the second has (negated: has not) an element that agrees on the keys.
+    """Elements of the first input while each other one has (negated: has not) an element that agrees on the keys.
 
-    The second input holds every key once, so joining with it repeats nothing. For an anti join the joined elements are
+    The other inputs hold every key once, so joining with them repeats nothing. For an anti join the joined elements are
     taken back from all elements of the first input: what is left has no partner, at every instant.
 
     Parameters
     ----------
     columns
         Of the first input; they come out.
+    inputs
+        Number of inputs; for an anti join two.
     keys
-        Classes of columns that have to agree, as in `MultiJoin`.
+        Classes of columns that have to agree, as in `MultiJoin`; each has one of the first input.
     negated
         Anti join.
+    policy
+        As for `MultiJoin`.
     """
 
-    def __init__(self, columns: tuple[str, ...], keys: tuple[tuple[tuple[int, str], ...], ...], negated: bool) -> None:
+    def __init__(
+        self,
+        columns: tuple[str, ...],
+        inputs: int,
+        keys: tuple[tuple[tuple[int, str], ...], ...],
+        negated: bool,
+        policy: str = "auto",
+    ) -> None:
         self._columns = columns
         self._negated = negated
-        self._join = MultiJoin(2, keys)
+        self._join = MultiJoin(inputs, keys, policy=policy, columns=columns)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the elements that came, return those that follow from them."""
@@ -51,7 +67,15 @@ class SemiJoin(Operator):
         for name in [dict(key)[0] for key in self._join.keys]:
             if rows[name].null_count:
                 rows = rows.filter(rows[name].is_valid())
-        return [rows, inputs[1]]
+        return [rows, *inputs[1:]]
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what the join has learned elsewhere."""
+        self._join.learn(seeds)
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What the inputs of the join have probed since the last call."""
+        return self._join.take_probes()
 
     def snapshot(self) -> list[pa.Table]:
         """All state, as tables."""

@@ -47,6 +47,7 @@ from anabranch.ordering.time_budget import TimeBudget
 from anabranch.stats.processing_times import ProcessingTimes
 
 FIRST_CHUNK_ROWS = 64
+FIRST_PAID_ROWS = 24
 CLOSE_LOOK_ROWS = 256
 CHUNK_GROWTH = 2
 LONGEST_CHUNK_ROWS = 16_384
@@ -133,9 +134,9 @@ class Pace:
     128
     """
 
-    def __init__(self, seconds: float = CHUNK_SECONDS) -> None:
-        self._seconds = seconds
-        self._chunk = FIRST_CHUNK_ROWS
+    def __init__(self, seconds: float = CHUNK_SECONDS, first: int = FIRST_CHUNK_ROWS) -> None:
+        self._seconds, self._fewest = seconds, first
+        self._chunk = first
         self._row_seconds = 0.0
 
     def chunk_rows(self, available: int) -> int:
@@ -146,7 +147,7 @@ class Pace:
     def rows_within(self, seconds: float) -> int:
         """How many rows a chunk of a duration has, as fast as they go now."""
         fitting = seconds / self._row_seconds if self._row_seconds else LONGEST_CHUNK_ROWS
-        return int(min(max(fitting, FIRST_CHUNK_ROWS), LONGEST_CHUNK_ROWS))
+        return int(min(max(fitting, self._fewest), LONGEST_CHUNK_ROWS))
 
     def note(self, rows: int, seconds: float) -> None:
         """A chunk is done."""
@@ -221,7 +222,7 @@ class FilterPipeline:
         self.least_probability = 0.0
         self._clock = clock
         self._price = price
-        self._pace = Pace(chunk_seconds)
+        self._pace = Pace(chunk_seconds, FIRST_CHUNK_ROWS if price is None else FIRST_PAID_ROWS)
         self._budget = budget or TimeBudget(
             share=DECIDING_SHARE, advance=FIRST_DECISIONS_SECONDS, credit=URGENT_DECISIONS_SECONDS
         )

@@ -31,6 +31,23 @@ def among(keys: Keys, inputs: Sequence[int]) -> Keys:
     return tuple(key for key in kept if len(key) > 1)
 
 
+def merged(keys: Keys) -> Keys:
+    """Pairs that compare one column of the first input are one class.
+
+    >>> merged((((0, "x"), (1, "a")), ((0, "y"), (2, "b")), ((0, "x"), (3, "c"))))
+    (((0, 'x'), (1, 'a'), (3, 'c')), ((0, 'y'), (2, 'b')))
+    """
+    found: dict[str, list[tuple[int, str]]] = {}
+    apart: list[tuple[tuple[int, str], ...]] = []
+    for (_, left), right in keys:
+        partners = found.setdefault(left, [])
+        if any(number == right[0] for number, _ in partners):
+            apart.append(((0, left), right))  # an input has one column in a class
+        else:
+            partners.append(right)
+    return (*(((0, left), *partners) for left, partners in found.items()), *apart)
+
+
 def feeds_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[Feed]:
     """How the rows of each input reach the cells of a join."""
     grid = grid_of(columns, keys)

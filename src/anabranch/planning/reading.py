@@ -7,10 +7,9 @@ multiplicities, and changes; semi and anti joins are made of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Generic, Literal
 
 import pyarrow as pa
@@ -34,16 +33,18 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
-from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator
+from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.changelog import Changelog
-from anabranch.operators.fused import FusedOperators
 from anabranch.operators.group_by import GroupBy
 from anabranch.operators.join import MultiJoin
-from anabranch.operators.row_window import RowWindow
+from anabranch.operators.row_window import row_windows
 from anabranch.operators.rstream import RStream
 from anabranch.operators.semi_join import SemiJoin
 from anabranch.operators.set_operation import SetOperator
-from anabranch.planning.keys import KEY, Keys, among, feeds_of
+from anabranch.operators.tapped import Made
+from anabranch.operators.xjoin import XJoin
+from anabranch.planning.comparisons import comparisons_of
+from anabranch.planning.keys import KEY, Keys, among, feeds_of, merged
 from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import (
@@ -59,41 +60,33 @@ from anabranch.planning.scalars import (
     renamed,
     same,
 )
-from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides
-from anabranch.planning.stages import VALID, Backend, Feed, Flow, Stage
+from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides, tested, title_of
+from anabranch.planning.stages import CHANGED, VALID, Backend, Feed, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
+JoinPlan = Literal["auto", "fixed", "xjoin"]
+"""How joins go about it: probe orders that adapt, those as written, or a tree of joins of two."""
 ORDER = "_order"
 SUMS = "_sums_"
 ONE = Scalar.long(1)
 NEVER = Scalar.long(FOREVER)
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
-CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
 
 
-@dataclass(frozen=True)
-class Then:
-    """An operator that follows on a stage in the same cells, and the columns that it gets: there, and here."""
-
-    title: str
-    make: Callable[[], Operator]
-    names: tuple[tuple[str, str], ...]
-    instants: tuple[str, ...] = ()
-    slides: tuple[int, ...] = ()
-
-
-def read(query: Query, backend: Backend[Flow]) -> Flow:
+def read(query: Query, backend: Backend[Flow], join: JoinPlan = "auto") -> Flow:
     """The answer: the columns of the query's plan, with `_time` and `_weight` (1, or -1 for what leaves a relation)."""
-    return _Reader(query, backend).answer(rewrite(query.plan))
+    return _Reader(query, backend, join).answer(rewrite(query.plan))
 
 
 class _Reader(Generic[Flow]):
     """Numbers the stages of one plan while it is read."""
 
-    def __init__(self, query: Query, backend: Backend[Flow]) -> None:
+    def __init__(self, query: Query, backend: Backend[Flow], join: JoinPlan) -> None:
         self._query = query
+        self._plan_of_joins = join
         self._backend = backend
         self._stages = 0
+        self._flows: dict[Hashable, Flow] = {}
         self._streams: tuple[str, ...] = ()
         self._carried: tuple[str, ...] = ELEMENT  # with `_time` while rows are read as they come, before they are due
 
@@ -116,7 +109,21 @@ class _Reader(Generic[Flow]):
         return self._changes(plan.input, plan.kind)
 
     def elements(self, plan: Plan, then: Then | None = None) -> Flow:
-        """The elements of a relation, or what an operator makes of them that follows in the same cells."""
+        """The elements of a relation, or what an operator makes of them that follows in the same cells.
+
+        What a query reads several times, as `Not In` does, is read into one flow.
+        """
+        if then is not None:
+            return self._elements(plan, then)
+        return self._once(("elements", plan), lambda: self._elements(plan))
+
+    def _once(self, what: tuple[str, Plan], make: Callable[[], Flow]) -> Flow:
+        key = (*what, self._carried, self._streams)
+        if key not in self._flows:
+            self._flows[key] = make()
+        return self._flows[key]
+
+    def _elements(self, plan: Plan, then: Then | None = None) -> Flow:
         match plan:
             case Scan():
                 return self._backend.relation(plan)
@@ -124,6 +131,8 @@ class _Reader(Generic[Flow]):
                 return self._window(plan, then)
             case Filter(Join() as join) if (moving := looking_up(join)) is not None:
                 return self._enriched(join, moving, plan.conditions)
+            case Filter(Join() as join):
+                return self._meet(join, None, plan.conditions)
             case Filter():
                 return self._backend.filter(self.elements(plan.input), plan.conditions)
             case Project():
@@ -164,6 +173,9 @@ class _Reader(Generic[Flow]):
         Rows that leave a window over time are read again from where the stream's rows are kept, once for all queries:
         then the operator has none of them to remember. Functions of the user's are not called twice for that.
         """
+        return self._once(("changing", plan), lambda: self._changing_once(plan))
+
+    def _changing_once(self, plan: Plan) -> Flow:
         match plan:
             case Filter() if not calls(plan.conditions):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
@@ -198,10 +210,10 @@ class _Reader(Generic[Flow]):
         flow = self.rows(plan.input, True)
         schema = self._backend.schema(flow)
         order = tuple(name for name in schema.names if name.startswith(ORDER) and name not in plan.columns)
-        make = partial(RowWindow, rows, plan.partition, order, plan.slide_rows or 1, plan.span)
+        make = Made(row_windows, (plan.partition, order, plan.slide_rows or 1, plan.span))
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
-        window = self._stage("window of rows", make, [feed], [flow], output, then)
+        window = self._stage("window of rows", make, [feed], [flow], output, then, rows)
         return window if then else self._backend.project(window, same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
@@ -266,32 +278,49 @@ class _Reader(Generic[Flow]):
             case _:
                 raise TypeError(f"{type(plan).__name__} may vary with time")
 
-    def _meet(self, plan: Join, then: Then | None = None) -> Flow:
+    def _meet(self, plan: Join, then: Then | None = None, conditions: Sequence[Scalar] = ()) -> Flow:
         columns = [each.columns for each in plan.inputs]
         kept = [(*names, *ELEMENT) for names in columns]
         flows, keys = self._comparable([self.elements(each) for each in plan.inputs], kept, plan.keys)
         flows = [self._known(flow, number, keys) for number, flow in enumerate(flows)]
-        feeds = feeds_of(columns, keys)
-        fields = [
-            self._backend.schema(flow).field(name) for flow, names in zip(flows, columns, strict=True) for name in names
-        ]
-        make = partial(MultiJoin, len(flows), keys)
-        return self._stage("join", make, feeds, flows, pa.schema([*fields, *TIMES]), then)
+        schemas = [self._backend.schema(flow) for flow in flows]
+        fields = [schema.field(name) for schema, names in zip(schemas, columns, strict=True) for name in names]
+        comparisons, rest = comparisons_of(conditions, columns, schemas)
+        if self._plan_of_joins == "xjoin" and len(flows) > 2:
+            make = Made(XJoin, (len(flows), keys, comparisons))
+        else:
+            make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy))
+        output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
+        found = self._stage("join", make, feeds_of(columns, keys), flows, output, then, inputs=names)
+        return self._backend.filter(found, rest) if rest else found
+
+    @property
+    def _policy(self) -> str:
+        return "fixed" if self._plan_of_joins == "fixed" else "auto"
 
     def _member(self, plan: Member, then: Then | None) -> Flow:
-        """Rows are joined with the distinct keys of the other side."""
-        there_is = [(f"{right}_{place}", column(right)) for place, (_, right) in enumerate(plan.pairs)]
-        items = tuple(there_is) or (("_there", ONE),)
-        there = self._counting("distinct", [self._changing(Project(plan.other, items))], [name for name, _ in items])
-        keys: Keys = tuple(((0, left), (1, name)) for (left, _), (name, _) in zip(plan.pairs, items, strict=False))
-        columns = [plan.columns, tuple(name for name, _ in items)]
+        """Rows are joined with the distinct keys of the other sides."""
+        base, tests = tested(plan)
+        columns, flows, pairs = [plan.columns], [self.elements(base)], list[tuple[str, str]]()
+        keys: Keys = ()
+        for number, test in enumerate(tests, start=1):
+            first = len(pairs)
+            there_is = [(f"{right}_{first + place}", column(right)) for place, (_, right) in enumerate(test.pairs)]
+            items = tuple(there_is) or (("_there", ONE),)
+            names = tuple(name for name, _ in items)
+            flows.append(self._counting("distinct", [self._changing(Project(test.other, items))], names))
+            keys += tuple(((0, left), (number, name)) for (left, _), name in zip(test.pairs, names, strict=False))
+            columns.append(names)
+            pairs += test.pairs
         kept = [(*names, *ELEMENT) for names in columns]
-        flows, keys = self._comparable([self.elements(plan.input), there], kept, keys, plan.pairs)
-        flows[1] = self._known(flows[1], 1, keys)
-        make = partial(SemiJoin, plan.columns, keys, plan.negated)
+        flows, keys = self._comparable(flows, kept, keys, pairs)
+        keys = merged(keys)
+        flows[1:] = [self._known(flow, number, keys) for number, flow in enumerate(flows[1:], start=1)]
+        make = Made(SemiJoin, (plan.columns, len(flows), keys, plan.negated, self._policy))
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
-        return self._stage(title, make, feeds_of(columns, keys), flows, output, then)
+        asked = (title_of(base), *(title_of(test.other) for test in tests))
+        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, inputs=asked)
 
     def _comparable(
         self,
@@ -353,7 +382,7 @@ class _Reader(Generic[Flow]):
             fields.append(pa.field(each.name, kind))
         grouped = pa.schema([*(schema.field(name) for name in plan.keys), *fields])
         feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
-        make = partial(GroupBy, plan.keys, aggregations, grouped)
+        make = Made(GroupBy, (plan.keys, aggregations, grouped))
         return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]), then)
 
     def _grouped(self, plan: Aggregate) -> tuple[Flow, tuple[Aggregation, ...]]:
@@ -377,7 +406,10 @@ class _Reader(Generic[Flow]):
                 over = tuple(replace(each, argument=names.get(each.argument or "")) for each in plan.aggregations)
                 sums = self._backend.sum_up(flow, plan.keys, names)
                 return self._backend.summary(scans(plan.input, "stream")[0], sums) if counting else sums, over
-        return self._changing(plan.input), plan.aggregations
+        flow, read = self._changing(plan.input), [*plan.keys, *(each.argument for each in plan.aggregations)]
+        needed = [*dict.fromkeys(name for name in read if name is not None), *ELEMENT]
+        narrow = len(needed) < len(self._backend.schema(flow).names)
+        return self._backend.project(flow, same(needed)) if narrow else flow, plan.aggregations
 
     def _arriving(self, plan: Plan) -> Flow:
         """The elements of a window as its rows come, with their `_time`."""
@@ -412,22 +444,22 @@ class _Reader(Generic[Flow]):
     def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
         feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
         output = fields_of(self._backend.schema(flows[0]), columns, TIMES)
-        return self._stage(rule, partial(SetOperator, len(flows), rule), feeds, flows, output, then)
+        return self._stage(rule, Made(SetOperator, (len(flows), rule)), feeds, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
-        return self._by_row(plan, kind, partial(Changelog, kind))
+        return self._by_row(plan, kind, Made(Changelog, (kind,)))
 
     def _contents(self, plan: Plan) -> Flow:
         slides = {node.slide for node in walk(plan) if isinstance(node, Window) and node.slide is not None}
         if slides:
-            return self._by_row(plan, "Rstream", RStream, slides=tuple(sorted(slides)))
-        return self._by_row(plan, "Rstream", RStream, instants=tuple(scans(plan, "stream")))
+            return self._by_row(plan, "Rstream", Made(RStream), slides=tuple(sorted(slides)))
+        return self._by_row(plan, "Rstream", Made(RStream), instants=tuple(scans(plan, "stream")))
 
     def _by_row(
         self,
         plan: Plan,
         title: str,
-        make: Callable[[], Operator],
+        make: Made,
         instants: tuple[str, ...] = (),
         slides: tuple[int, ...] = (),
     ) -> Flow:
@@ -437,31 +469,26 @@ class _Reader(Generic[Flow]):
         if place is not None and set(place) <= {name for name, _ in names}:
             return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
-        output = fields_of(self._backend.schema(flow), columns, CHANGED)
         feeds = (Feed(((KEY, columns),), (columns,)),)
         self._stages += 1
-        stage = Stage(self._stages, title, make, feeds, output, self._streams, instants, slides)
+        told = fields_of(self._backend.schema(flow), columns, CHANGED)
+        stage = Stage(self._stages, title, make, feeds, told, told, self._streams, instants, slides)
         return self._backend.stage(stage, [flow])
 
     def _stage(
         self,
         title: str,
-        make: Callable[[], Operator],
+        make: Made,
         feeds: Sequence[Feed],
         flows: Sequence[Flow],
         output: pa.Schema,
         then: Then | None = None,
+        port: int | None = None,
+        inputs: tuple[str, ...] = (),
     ) -> Flow:
         self._stages += 1
-        stage = Stage(self._stages, title, make, tuple(feeds), output, self._streams)
+        stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port, inputs=inputs)
         if then is not None:
             told = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
-            stage = replace(
-                stage,
-                title=f"{title}, {then.title}",
-                make=partial(FusedOperators, make, then.names, then.make),
-                output=told,
-                instants=then.instants,
-                slides=then.slides,
-            )
+            stage = replace(stage, title=f"{title}, {then.title}", output=told, then=then)
         return self._backend.stage(stage, flows)

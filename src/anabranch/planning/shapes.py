@@ -14,6 +14,7 @@ from anabranch.logical_plan import (
     Scan,
     SetOperation,
     Window,
+    scans,
 )
 from anabranch.planning.keys import grid_of, linked
 from anabranch.planning.rules import constant, instantaneous, is_table
@@ -55,12 +56,29 @@ def place_of(plan: Plan) -> tuple[str, ...] | None:
         case SetOperation() if plan.kind != "union" or not plan.all:
             return plan.columns
         case Member():
-            return tuple(left for left, _ in plan.pairs[:1]) or plan.columns
+            _, tests = tested(plan)
+            if len(tests) == 1:
+                return tuple(left for left, _ in plan.pairs[:1]) or plan.columns
+            return tuple(dict.fromkeys(left for test in tests for left, _ in test.pairs))
         case Join() if looking_up(plan) is None:
             grid = grid_of([each.columns for each in plan.inputs], plan.keys)
             return tuple(name for dimension in grid for name in dimension[min(dimension)])
         case _:
             return None
+
+
+def tested(plan: Member) -> tuple[Plan, list[Member]]:
+    """Rows that are tested, and the tests that can be made together: all that ask for partners by some key."""
+    tests, below = [plan], plan.input
+    while not plan.negated and plan.pairs and isinstance(below, Member) and not below.negated and below.pairs:
+        tests.append(below)
+        below = below.input
+    return below, tests[::-1]
+
+
+def title_of(plan: Plan) -> str:
+    """The streams and relations of an input of a join, as people call it."""
+    return " ".join([*scans(plan, "stream"), *scans(plan, "relation")])
 
 
 def looking_up(plan: Join) -> list[int] | None:

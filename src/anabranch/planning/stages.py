@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from anabranch.logical_plan import Scalar, Scan
-from anabranch.operators.base import Operator
+from anabranch.operators.base import TIME, WEIGHT
+from anabranch.operators.tapped import Made, Tap
 from anabranch.planning.probes import Probe
+from anabranch.planning.scalars import fields_of
 
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
 """Microseconds from which on, and before which, a version of a row of a relation is there."""
 VALID = (VALID_FROM, VALID_TO)
+CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
 Flow = TypeVar("Flow")
 Items: TypeAlias = Sequence[tuple[str, Scalar]]
 
@@ -36,6 +39,31 @@ class Feed:
 
 
 @dataclass(frozen=True)
+class Then:
+    """An operator that follows on a stage in the same cells.
+
+    Parameters
+    ----------
+    title
+        What it does, for people.
+    make
+        Starts it.
+    names
+        The columns that it gets: there, and here.
+    instants
+        Streams whose rows give the instants that it asks for.
+    slides
+        Or the steps at whose multiples these instants lie.
+    """
+
+    title: str
+    make: Made
+    names: tuple[tuple[str, str], ...]
+    instants: tuple[str, ...] = ()
+    slides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Stage:
     """A stateful operator over cells.
 
@@ -49,6 +77,8 @@ class Stage:
         Starts the operator of one cell; it is sent to workers.
     feeds
         One per input.
+    made
+        Columns that the operator makes.
     output
         Columns that come out.
     streams
@@ -57,16 +87,58 @@ class Stage:
         Streams whose rows give the instants that the operator asks for.
     slides
         Or the steps at whose multiples these instants lie.
+    then
+        The operator that follows in the same cells, if one does.
+    port
+        Which output of an operator with several.
+    inputs
+        What a join calls its inputs, for people.
     """
 
     number: int
     title: str
-    make: Callable[[], Operator]
+    make: Made
     feeds: tuple[Feed, ...]
+    made: pa.Schema
     output: pa.Schema
     streams: tuple[str, ...] = ()
     instants: tuple[str, ...] = ()
     slides: tuple[int, ...] = ()
+    then: Then | None = None
+    port: int | None = None
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def tap(self) -> Tap:
+        """What is wanted of the operator."""
+        if self.then is None:
+            return Tap(port=self.port)
+        read = {there for there, _ in self.then.names}
+        columns = tuple(name for name in self.made.names if name in read)
+        return Tap(columns, self.then.make, self.port, self.then.slides)
+
+    @property
+    def told(self) -> pa.Schema:
+        """What comes out of the tap, under the names of the operator."""
+        return self.made if self.then is None else fields_of(self.made, self.tap.columns, CHANGED)
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The columns that come out: the name with the operator, and the one that is theirs."""
+        if self.then is None:
+            return tuple((name, name) for name in self.output.names)
+        return (*self.then.names, *((name, name) for name in CHANGED.names))
+
+    def named(self, told: pa.Table, there: Mapping[str, str] | None = None) -> pa.Table:
+        """What comes out, under its own names; `there` says what another one calls the operator's columns."""
+        other = there or {}
+        columns = [told[other.get(name, name)] for name, _ in self.shown]
+        return pa.table(columns, names=[name for _, name in self.shown]).select(self.output.names).cast(self.output)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Streams whose rows give the instants that the operator, or the one that follows, asks for."""
+        return self.instants if self.then is None else self.then.instants
 
     @property
     def single(self) -> bool:

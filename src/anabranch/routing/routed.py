@@ -51,7 +51,16 @@ from anabranch.model.arrays import BoolMatrix, Floats, Rows
 from anabranch.model.attributes import AttributeArrays
 from anabranch.ordering.base import Reoptimizer, Seed
 from anabranch.ordering.greedy import row_costs
-from anabranch.ordering.pipeline import CHUNK_SECONDS, Evaluate, FilterPipeline, Outcome, Pace, Tally
+from anabranch.ordering.pipeline import (
+    CHUNK_SECONDS,
+    FIRST_CHUNK_ROWS,
+    FIRST_PAID_ROWS,
+    Evaluate,
+    FilterPipeline,
+    Outcome,
+    Pace,
+    Tally,
+)
 from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.accounting import Expenses, RouteCounts, call_seconds
 from anabranch.routing.route_pipelines import RoutePipelines
@@ -101,7 +110,10 @@ class RoutedPipeline:
         self._price, self._chunk_seconds = price, chunk_seconds
         self._make, self._unprofiled, self._seed, self._clock = make_policy, unprofiled, seed, clock
         self._main = self._pipeline(start)
-        self._pace, self._counts = Pace(chunk_seconds), RouteCounts()
+        self._pace, self._counts = (
+            Pace(chunk_seconds, FIRST_CHUNK_ROWS if price is None else FIRST_PAID_ROWS),
+            RouteCounts(),
+        )
         self._filter_seconds, self._batch_rows = 0.0, 0
         policy = self._main.reoptimizer
         self._search = (

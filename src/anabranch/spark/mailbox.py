@@ -82,9 +82,9 @@ class _Mailbox:
             return address
 
 
-_office = _Mailbox()
+_mailbox = _Mailbox()
 
 
 def address_of(recipient: Recipient, context: SparkContext) -> Address:
     """A new address of a recipient."""
-    return _office.address_of(recipient, context)
+    return _mailbox.address_of(recipient, context)

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from anabranch.logical_plan import Window
-from anabranch.workload.findings import Finding, Workload, in_cql, listed, megabytes
+from anabranch.cql.window_parser import in_cql
+from anabranch.workload.findings import Finding, Workload, listed, megabytes
 from anabranch.workload.plan_identity import Identity
 from anabranch.workload.plan_operators import PlanOperator, operators
 from anabranch.workload.query_features import windowed_stream
@@ -56,17 +56,13 @@ def _groups(workload: Workload) -> Iterator[Group]:
 
 
 def _lengths(operator: PlanOperator) -> list[tuple[int, ...]]:
-    return [tuple(each or 0 for each in _numbers(window)) for window in operator.windows]
-
-
-def _numbers(window: Window) -> tuple[int | None, ...]:
-    return window.span, window.rows, window.slide, window.slide_rows
+    return [tuple(each or 0 for each in window.limits) for window in operator.windows]
 
 
 def _inside(operator: PlanOperator, longest: PlanOperator) -> bool:
     """Whether each window of an operator is as long as that of the longest, or a bit shorter."""
     for own, its in zip(operator.windows, longest.windows, strict=True):
-        pairs = [(one or 0, other or 0) for one, other in zip(_numbers(own), _numbers(its), strict=True)]
+        pairs = [(one or 0, other or 0) for one, other in zip(own.limits, its.limits, strict=True)]
         (span, its_span), (rows, its_rows), *_ = pairs
         if span > its_span or rows > its_rows or any(min(pair) < NEAR * max(pair) for pair in pairs):
             return False

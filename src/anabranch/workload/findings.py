@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from anabranch.cql.bound_query import without_number
-from anabranch.logical_plan import Query, WindowSpec
-from anabranch.model.time_units import in_words
+from anabranch.logical_plan import Query
 
 FindingKind: TypeAlias = Literal[
     "equal queries", "equal windows", "slide", "unread columns", "constants", "unbounded state"
@@ -102,20 +100,6 @@ class Workload:
     def sharing(self) -> list[Query]:
         """The queries that may share."""
         return [query for query in self.queries if query.name not in self.apart]
-
-
-def in_cql(window: WindowSpec) -> str:
-    """A window as it is written.
-
-    >>> in_cql(WindowSpec(span=600_000_000, slide=60_000_000)), in_cql(WindowSpec(rows=5, partition=("dst_1",)))
-    ('[Range 10 Minutes Slide 1 Minute]', '[Partition By dst Rows 5]')
-    """
-    by = f"Partition By {', '.join(map(without_number, window.partition))}" if window.partition else ""
-    rows = "Rows Unbounded" if window.unbounded else f"Rows {window.rows}" if window.rows is not None else ""
-    span = "Now" if window.span == 0 else f"Range {in_words(window.span).title()}" if window.span else ""
-    slide = f"Slide {in_words(window.slide).title()}" if window.slide else ""
-    steps = f"Slide {window.slide_rows}" if window.slide_rows else ""
-    return f"[{' '.join(filter(None, (by, rows, span, slide, steps)))}]"
 
 
 def listed(names: Sequence[str]) -> str:

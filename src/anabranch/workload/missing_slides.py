@@ -18,10 +18,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from anabranch.cql.window_parser import in_cql
 from anabranch.logical_plan import Aggregate, Query, Scan, Window, scans, walk
 from anabranch.model.time_units import SECOND, in_words
 from anabranch.planning.rules import rewrite
-from anabranch.workload.findings import Finding, Workload, in_cql, listed
+from anabranch.workload.findings import Finding, Workload, listed
 from anabranch.workload.plan_identity import EXACT
 from anabranch.workload.query_features import ColumnNames
 from anabranch.workload.summed_streams import Types, row_scans, would_suffice

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from anabranch.expressions import in_any_order
 from anabranch.logical_plan import (
     Aggregate,
     Aggregation,
@@ -68,7 +69,7 @@ class Identity:
                 return f"{text}[{self._spec(plan)} by {_listed(plan.partition, names)}]", names
             case Filter():
                 text, names = self.known(plan.input)
-                return f"{text} where {{{'; '.join(sorted(self.condition(c, names) for c in plan.conditions))}}}", names
+                return f"{text} where {{{'; '.join(self._conditions(plan, names))}}}", names
             case Project():
                 text, names = self.known(plan.input)
                 return text, {name: _substituted(scalar, names) for name, scalar in plan.items}
@@ -90,13 +91,17 @@ class Identity:
 
     def condition(self, condition: Scalar, names: Mapping[str, str]) -> str:
         """A condition over columns that are known."""
-        return condition.shown(names, None if self.constants else placeholder)
+        return condition.normal(names) if self.constants else condition.shown(names, placeholder)
+
+    def _conditions(self, plan: Filter, names: Mapping[str, str]) -> Iterable[str]:
+        if self.constants:
+            return in_any_order(plan.conditions, names)
+        return sorted(self.condition(each, names) for each in plan.conditions)
 
     def _spec(self, window: WindowSpec) -> str:
         if self.windows or window.span == 0:
-            return f"{window.span} {window.rows} {window.slide} {window.slide_rows}"
-        given = (window.span, window.rows, window.slide, window.slide_rows)
-        return " ".join("-" if each is None else "?" for each in given)
+            return " ".join(map(str, window.limits))
+        return " ".join("-" if each is None else "?" for each in window.limits)
 
     def _aggregate(self, plan: Aggregate) -> Known:
         text, names = self.known(plan.input)
@@ -131,7 +136,7 @@ def _aggregation(each: Aggregation, names: Mapping[str, str]) -> str:
 
 
 def _substituted(scalar: Scalar, names: Mapping[str, str]) -> str:
-    return scalar.shown(names) if scalar.column else f"({scalar.shown(names)})"
+    return names[scalar.column] if scalar.column else scalar.normal(names)
 
 
 def _numbered(plan: Plan) -> dict[str, str]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from anabranch.operators.base import Tick
+from anabranch.joins.probe_report import ProbeReport
+from anabranch.operators.base import Operator, Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
 from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
-from anabranch.planning.stages import Stage
+from anabranch.operators.tapped import Tap, TappedOperator
+from anabranch.ordering.base import Seed
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 from anabranch.spark.mailbox import Address
 
@@ -46,7 +49,7 @@ class Answers(Protocol):
 
 @dataclass(frozen=True)
 class CellReport:
-    """What an operator did in one cell in one tick.
+    """What an operator did in one cell in one tick; `base_rows` and `base_bytes` are without its taps.
 
     The files of answers that its task has written are in the report of the task's first operator.
     """
@@ -59,6 +62,9 @@ class CellReport:
     seconds: float
     segments_read: int
     written: tuple[str, ...] = ()
+    base_rows: int = 0
+    base_bytes: int = 0
+    probes: tuple[ProbeReport, ...] = ()
 
 
 Reports = dict[tuple[str, int], CellReport]
@@ -78,6 +84,31 @@ class ReportBook:
 
 
 @dataclass(frozen=True)
+class TapTask:
+    """What is wanted of an operator, and where it goes.
+
+    Parameters
+    ----------
+    tap
+        What is wanted.
+    schema
+        Of what comes out.
+    answers
+        The queries that are answered by it as it is.
+    instants
+        The parcel with the instants that are asked for, if some are.
+    output
+        The number of the output on its way to other operators, and its slots, if some read it.
+    """
+
+    tap: Tap
+    schema: pa.Schema
+    answers: tuple[Any, ...] = ()
+    instants: int | None = None
+    output: tuple[int, tuple[tuple[str, str], ...]] | None = None
+
+
+@dataclass(frozen=True)
 class NodeTask:
     """One operator of the network, as a worker runs it.
 
@@ -85,16 +116,16 @@ class NodeTask:
     ----------
     node
         Its identity: which state is its own.
-    stage
-        The operator and its output.
+    make
+        Starts the operator.
+    taps
+        What is wanted of it.
     columns
         Per input the columns that the operator wants.
     schema
         Of the table in which all inputs are logged.
     inputs
         Per input where its rows are found in the exchange.
-    instants
-        The parcel with the instants that the operator asks for, if it does.
     tick
         The step in time, with the origin of this operator.
     logs
@@ -103,24 +134,31 @@ class NodeTask:
         The cell in which all of its rows meet, if they do: it does not run in others.
     names
         Its columns, in an order in which all queries that share it have them.
-    answers
-        What writes the answers that are its output as it is.
-    output
-        The slots of its output on its way to other operators, if some read it.
+    seeds
+        What a join has learned in other workers, by input.
     """
 
     node: str
-    stage: Stage
+    make: Callable[..., Operator]
+    taps: Mapping[str, TapTask]
     columns: tuple[tuple[str, ...], ...]
     schema: pa.Schema
     inputs: tuple[tuple[Parcel, ...], ...]
-    instants: int | None
     tick: Tick
     logs: Mapping[int, tuple[Segment, ...]]
     only: int | None = None
     names: tuple[str, ...] = ()
-    answers: tuple[Any, ...] = ()
-    output: tuple[tuple[str, str], ...] | None = None
+    seeds: tuple[tuple[int, Seed], ...] = ()
+
+    @property
+    def held_as(self) -> tuple[Hashable, ...]:
+        """What tells its states from others that a worker holds."""
+        return (self.node, self.names, tuple(sorted(self.taps)))
+
+    @property
+    def starts(self) -> Callable[[], TappedOperator]:
+        """Starts the operator, with its taps; a state that is held refers to nothing else of the task."""
+        return partial(TappedOperator, self.make, {key: each.tap for key, each in self.taps.items()})
 
     def rows(self, arrived: Arrived) -> pa.Table:
         """The rows of all inputs in one table, with the number of the input."""
@@ -144,9 +182,9 @@ class NodeTask:
 
     def step(self, arrived: Arrived) -> Tick:
         """The step in time, with the instants that it asks for."""
-        if self.instants is not None:
-            return replace(self.tick, instants=arrived.times(self.instants))
-        return replace(self.tick, slides=self.stage.slides)
+        times = {key: arrived.times(tap.instants) for key, tap in self.taps.items() if tap.instants is not None}
+        own = [times.pop(key) for key, tap in self.taps.items() if key in times and tap.tap.make is None]
+        return replace(self.tick, instants=own[0] if own else self.tick.instants, taps=times)
 
 
 @dataclass(frozen=True)
@@ -192,13 +230,13 @@ class CellTask:
         log = LogFile(Path(self.folder), f"{self.attempt}-{cell}-{uuid.uuid4().hex[:8]}.log")
         answers, reports = self.answers.begin(), Reports()
         waiting: pa.RecordBatch | None = None
-        for number, node in enumerate(self.nodes):
+        for node in self.nodes:
             if node.only not in (None, cell):
                 continue
-            for part in self._advance(cell, node, arrived, answers, log, reports):
-                if self.schema is None or node.output is None:
+            for tap, part in self._advance(cell, node, arrived, answers, log, reports):
+                if self.schema is None or tap.output is None:
                     continue
-                for batch in _packed(part, number, node.output, self.schema).to_batches():
+                for batch in _packed(part, *tap.output, self.schema).to_batches():
                     if waiting is not None:
                         yield waiting
                     waiting = batch
@@ -212,27 +250,40 @@ class CellTask:
 
     def _advance(
         self, cell: int, node: NodeTask, arrived: Arrived, answers: AnswerWriter, file: LogFile, reports: Reports
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[tuple[TapTask, pa.Table]]:
         """What the operator says, in parts; then its inputs are logged."""
         began = time.perf_counter()
-        key, log = (self.owner, node.node, cell, node.names), node.logs.get(cell, ())
+        key, log = (self.owner, cell, *node.held_as), node.logs.get(cell, ())
         rows, tick = node.rows(arrived), node.step(arrived)
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
-        state = _held.take(key) or CellState(node.stage.make, node.columns, node.schema, node.names)
+        held = _held.take(key)
+        state = held or CellState(node.starts, node.columns, node.schema, node.names)
         read = state.catch_up(log, file.folder, tick)
+        if held is None:
+            state.operator.learn(dict(node.seeds))
         said = 0
-        for part in state.advance(rows, tick):
-            made = part.select(node.stage.output.names).cast(node.stage.output)
-            answers.write(node.answers, made)
+        for name, part in state.advance(rows, tick):
+            tap = node.taps[name]
+            made = part.select(tap.schema.names).cast(tap.schema)
+            answers.write(tap.answers, made)
             said += made.num_rows
-            yield made
+            yield tap, made
         new = next_segment(state, log, rows, tick, file)
         state.logged(new)
-        held = state.operator
-        _held.put(key, state, held.held_bytes, usual_bytes() if self.state_bytes is None else self.state_bytes)
-        seconds = time.perf_counter() - began
+        operator = state.operator
+        most = usual_bytes() if self.state_bytes is None else self.state_bytes
+        _held.put(key, state, operator.held_bytes, most)
         reports[node.node, cell] = CellReport(
-            tuple(new), rows.num_rows, said, held.held_rows, held.held_bytes, seconds, read
+            tuple(new),
+            rows.num_rows,
+            said,
+            operator.held_rows,
+            operator.held_bytes,
+            time.perf_counter() - began,
+            read,
+            base_rows=operator.base_rows,
+            base_bytes=operator.base_bytes,
+            probes=operator.take_probes(),
         )
 
 

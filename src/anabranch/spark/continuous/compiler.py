@@ -18,16 +18,17 @@ from anabranch.logical_plan import Query, Scan
 from anabranch.model.build import native
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.segments import INPUT
+from anabranch.planning.constants import masked
 from anabranch.planning.probes import Probe, comparable
-from anabranch.planning.reading import read
+from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
-from anabranch.spark.continuous.analyses import Analyses, shape
 from anabranch.spark.continuous.exchange import Wanted
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Instants, Known, Matched, Select, Sql, Summed, View, hashed, matched
 from anabranch.spark.continuous.grid import Grid, code
+from anabranch.spark.continuous.known_types import KnownTypes, without_constants
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, InputKind, LookUpStep, Program, Step
-from anabranch.spark.continuous.signatures import signature
+from anabranch.spark.continuous.signatures import signature, tap_signature
 from anabranch.spark.continuous.summaries import BATCH, NEWEST, OLDEST, summary_name
 from anabranch.spark.continuous.views import BEGINS, Views
 from anabranch.spark.native.catalyst import inspect
@@ -53,8 +54,10 @@ class Compiler:
         Whether streams may be summed up as they come; else that is done when rows are due.
     salt
         Part of all signatures: operators with different salts are never the same.
-    analyses
-        What Spark has said about texts.
+    types
+        What Spark has said for other queries.
+    join
+        How joins go about it.
     """
 
     def __init__(
@@ -66,11 +69,10 @@ class Compiler:
         empty: Callable[[Input], DataFrame],
         summing: bool,
         salt: str = "",
-        analyses: Analyses | None = None,
+        types: KnownTypes | None = None,
+        join: JoinPlan = "auto",
     ) -> None:
         self._views = views
-        self._analyses = analyses or Analyses()
-        self._made_of: dict[str, str] = {}
         self._session = views.session
         self._owner = owner
         self._grid = grid
@@ -78,6 +80,8 @@ class Compiler:
         self._empty = empty
         self._summing = summing
         self._salt = salt
+        self._types = types or KnownTypes()
+        self._join = join
         self._summaries: dict[str, str] = {}
         self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
@@ -91,7 +95,7 @@ class Compiler:
         """The program of a query."""
         self._query = query
         try:
-            answer = read(query, self)
+            answer = read(query, self, self._join)
         except BaseException:
             self._views.drop(each.view for each in self._steps)
             raise
@@ -112,7 +116,6 @@ class Compiler:
         if scan.name not in self._batches:
             self._batches[scan.name] = Input(self._view(f"batch_{scan.name}"), "came", scan.name)
             self._views.bind(self._batches[scan.name].view, self._empty(self._batches[scan.name]))
-            self._made_of[self._batches[scan.name].view] = f"batch of {scan.name}"
         return _selected(scan, self._batches[scan.name], (TIME,))
 
     def expired(self, scan: Scan, span: int) -> Sql:
@@ -146,7 +149,8 @@ class Compiler:
     def schema(self, flow: Sql) -> pa.Schema:
         """Names and types of a flow's columns."""
         if flow not in self._schemas:
-            self._schemas[flow] = self._schema(flow.text)
+            question = ("schema", without_constants(flow))
+            self._schemas[flow] = self._types.ask(question, lambda: self._schema(flow.text))
         return self._schemas[flow]
 
     def filter(self, flow: Sql, conditions: Sequence[Scalar]) -> Sql:
@@ -235,11 +239,12 @@ class Compiler:
             inputs.append(tuple(_wanted(branch, cell, codes, kinds) for branch in flow.branches))
             columns.append((*flow.columns, *codes))
             fields |= {name: kind for name, kind in kinds.items() if name not in fields}
-        columns_known = {name: f"#{place}" for place, name in enumerate(stage.output.names)}
+        tap, places = tap_signature(stage), {name: f"#{place}" for place, name in enumerate(stage.made.names)}
+        columns_known = {here: places.get(there, there) for there, here in stage.shown}
         deeper = 1 + max(flow.depth for flow in flows)
-        view = self._made(f"stage_{stage.number}", Known(found, columns_known), deeper)
-        instants = self._times(stage.instants) if stage.instants else None
-        made = (stage, found, deeper, tuple(inputs), tuple(columns), pa.schema(list(fields.items())))
+        view = self._made(f"stage_{stage.number}", Known(hashed(found, tap), columns_known), deeper)
+        instants = self._times(stage.asks) if stage.asks else None
+        made = (stage, found, tap, deeper, tuple(inputs), tuple(columns), pa.schema(list(fields.items())))
         self._steps.append(CellStep(view.name, *made, names, instants))
         self._bind_empty(view.name, stage.output)
         return replace(Sql.whole(view, stage.output.names), stage=stage.number)
@@ -249,23 +254,28 @@ class Compiler:
         streams = {each.source for each in (*self._inputs.values(), *self._batches.values()) if each.is_stream}
         if len(conditions) < 2 or not flow.views <= streams:
             return False
-        key = ("trivial", self.shape(flow.text), *(self.shape(each.sql) for each in conditions))
-        return not self._analyses.of(key, lambda: self._all_trivial(flow, conditions))
 
-    def _all_trivial(self, flow: Sql, conditions: Sequence[Scalar]) -> bool:
-        rows = self._views.select(flow.text)
-        return all(inspect(rows, native(F.expr(each.sql))).trivial for each in conditions)
+        def judged() -> bool:
+            rows = self._views.select(flow.text)
+            return not all(inspect(rows, native(F.expr(each.sql))).trivial for each in conditions)
 
-    def shape(self, text: str) -> str:
-        """What a text has in common with those of other queries that are analysed alike."""
-        return shape(text, self._made_of)
+        return self._types.ask(("order", without_constants(flow), tuple(map(masked, conditions))), judged)
 
     def _check_types(self, flow: Sql, scalars: Sequence[Scalar]) -> None:
-        if self._query is not None:
-            check_types(self._session, self._query, scalars, flow.text, self._analyses, self.shape)
+        query = self._query
+        if query is None:
+            return
+
+        def is_text(name: str) -> bool:
+            return bool(pa.types.is_string(self.schema(flow).field(name).type))
+
+        asked = tuple(masked(each, is_text) for each in scalars)
+        self._types.ask(
+            ("check", without_constants(flow), asked), lambda: check_types(self._session, query, scalars, flow.text)
+        )
 
     def _schema(self, text: str) -> pa.Schema:
-        return self._analyses.of(("schema", self.shape(text)), lambda: arrow_schema(self._views.select(text).schema))
+        return arrow_schema(self._views.select(text).schema)
 
     def _renamed(self, scan: Scan, source: Input, more: Sequence[str] = ()) -> Sql:
         if scan.kind == "stream":
@@ -287,7 +297,6 @@ class Compiler:
         return View(self._view(what), known.rows, tuple(known.columns.items()), depth)
 
     def _bind_empty(self, view: str, schema: pa.Schema) -> None:
-        self._made_of[view] = str(schema)
         self._views.bind(view, empty_frame(self._session, from_arrow_schema(schema)))
 
 

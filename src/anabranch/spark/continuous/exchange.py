@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 
 import numpy as np
@@ -46,7 +47,7 @@ class Wanted:
     cell: Scalar
     columns: tuple[tuple[str, Scalar, pa.DataType], ...]
 
-    @property
+    @cached_property
     def conditions(self) -> tuple[str, ...]:
         """Its conditions, in a form that is equal for equal ones."""
         return in_any_order(self.select.conditions, {})

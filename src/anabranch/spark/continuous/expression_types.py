@@ -7,7 +7,7 @@ fail; a text in quotes may stand for any value that it can be read as.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -17,7 +17,6 @@ from anabranch.cql.bound_query import BoundQuery, Meeting, Written, at_place, sh
 from anabranch.errors import QueryError
 from anabranch.logical_plan import Query, Scalar
 from anabranch.planning.types import CAST
-from anabranch.spark.continuous.analyses import Analyses, is_small_number
 from anabranch.spark.continuous.views import BEGINS
 from anabranch.spark.quiet_errors import quiet_errors
 
@@ -27,38 +26,24 @@ _PLACE = re.compile(r"\s*(SQLSTATE: |; line \d|\(line \d).*")
 TYPES = "check the types of its values"
 
 
-def check_types(
-    session: SparkSession,
-    query: Query,
-    scalars: Sequence[Scalar],
-    rows: str,
-    analyses: Analyses,
-    shape: Callable[[str], str],
-) -> None:
-    """Refuse expressions over some rows (a text that selects them) that have no type, or in which types do not fit.
-
-    Texts of one `shape` have the same types.
-    """
+def check_types(session: SparkSession, query: Query, scalars: Sequence[Scalar], rows: str) -> None:
+    """Refuse expressions over some rows (a text that selects them) that have no type, or in which types do not fit."""
     if not isinstance(query, BoundQuery):
         return
     known = {each.sql: query.expressions[each.sql] for each in scalars if each.sql in query.expressions}
     values = [value for each in known.values() for met in each.meetings for value, _ in met.values]
     if not known:
         return
-    texts = [each for each in dict.fromkeys([*known, *values]) if not is_small_number(each)]
-    key = ("types", shape(rows), *map(shape, texts))
-    found_types = analyses.of(key, lambda: _types(session, texts, rows)) if texts else []
-    types = None if found_types is None else dict(zip(texts, found_types, strict=True))
+    types = _types(session, [*known, *values], rows)
     if types is None:
         for sql, found in known.items():
             _explain(session, query, sql, found, rows)
         return
     for sql, each in known.items():
         for met in each.meetings:
-            _check_meeting(session, met, [types.get(value, T.IntegerType()) for value, _ in met.values])
-        kind = types.get(sql, T.IntegerType())
-        if each.condition and _kind(kind) != "boolean" and not isinstance(kind, T.NullType):
-            what = f"a condition is needed, and this is a {kind.simpleString()}"
+            _check_meeting(session, met, [types[value] for value, _ in met.values])
+        if each.condition and _kind(types[sql]) != "boolean" and not isinstance(types[sql], T.NullType):
+            what = f"a condition is needed, and this is a {types[sql].simpleString()}"
             raise at_place(QueryError(what, hint="compare it, as in a > 0"), each.place)
 
 
@@ -68,15 +53,16 @@ def said(error: AnalysisException, query: Query) -> str:
     return shown(_UNRESOLVED.sub("", _PLACE.sub("", _CONDITION.sub("", line))), query).rstrip(" .")
 
 
-def _types(session: SparkSession, texts: Sequence[str], rows: str) -> list[T.DataType] | None:
+def _types(session: SparkSession, texts: Sequence[str], rows: str) -> dict[str, T.DataType] | None:
     """The types of texts, or None if some have none."""
-    listed = ", ".join(f"{text} AS `{number}`" for number, text in enumerate(texts))
+    names = dict.fromkeys(texts)
+    listed = ", ".join(f"{text} AS `{number}`" for number, text in enumerate(names))
     try:
         with quiet_errors():
             schema = session.sql(f"SELECT {listed} FROM ({rows})", {BEGINS: True}).schema
     except AnalysisException:
         return None
-    return [each.dataType for each in schema]
+    return dict(zip(names, (each.dataType for each in schema), strict=True))
 
 
 def _explain(session: SparkSession, query: Query, sql: str, found: Written, rows: str) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from anabranch.expressions import Scalar
+from anabranch.model.time_units import in_words
 from anabranch.planning.probes import Probe
 from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.exchange import Wanted
@@ -55,6 +56,12 @@ class Input:
         return View(self.view, f"{self.kind} {self.name} {self.ago}")
 
     @property
+    def title(self) -> str:
+        """What it is, for people."""
+        what = {"came": "stream", "left": "what leaves", "table": "relation"}.get(self.kind, self.kind)
+        return f"{what} {self.name}" + (f" after {in_words(self.ago - 1)}" if self.ago else "")
+
+    @property
     def is_stream(self) -> bool:
         """Whether it stands for rows of a stream, or of a summary of one."""
         return self.kind in ("came", "left")
@@ -72,6 +79,8 @@ class CellStep:
         The operator.
     signature
         Equal for operators that do the same with the same rows, in whichever query.
+    tap
+        Equal for those that also want the same of it.
     depth
         How many exchanges rows pass on their way through it.
     inputs
@@ -87,12 +96,18 @@ class CellStep:
     view: str
     stage: Stage
     signature: str
+    tap: str
     depth: int
     inputs: tuple[tuple[Wanted, ...], ...]
     columns: tuple[tuple[str, ...], ...]
     schema: pa.Schema
     names: tuple[str, ...]
     instants: Instants | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"{self.stage.title} {self.stage.number}"
 
     @property
     def reads(self) -> frozenset[View]:
@@ -110,6 +125,11 @@ class FilterStep:
     flow: Sql
     conditions: tuple[Scalar, ...]
     depth: int
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"filter {' and '.join(each.sql for each in self.conditions)}"
 
     @property
     def reads(self) -> frozenset[View]:
@@ -143,6 +163,11 @@ class LookUpStep:
     probes: tuple[Probe, ...]
     schema: pa.Schema
     depth: int
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"look-up in {', '.join(self.relations)}"
 
     @property
     def reads(self) -> frozenset[View]:
@@ -182,6 +207,16 @@ class Program:
     held: dict[str, int]
     reads: dict[str, list[str]]
     summaries: dict[str, str]
+
+    def describe(self) -> str:
+        """Its steps, a line for each: what it does, behind how many exchanges, and what it reads."""
+        titles = {each.view: each.title for each in (*self.inputs, *self.steps)}
+        lines = []
+        for step in self.steps:
+            read = ", ".join(sorted(titles[view.name] for view in step.reads))
+            lines.append(f"runs {step.title} (layer {step.depth}) over {read}")
+        read = ", ".join(sorted(titles[view.name] for view in self.answer.views))
+        return "\n".join([*lines, f"answers with {read}"])
 
     @property
     def constants(self) -> set[str]:

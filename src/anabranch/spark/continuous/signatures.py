@@ -1,6 +1,6 @@
 """Signatures of operators: equal for those that do the same with the same rows, whatever their columns are called.
 
-An operator is described by data: what makes it, a `partial` of a class with values, and how rows reach it. Names of
+An operator is described by data: what makes it, of which values, and how rows reach it. Names of
 columns in these are replaced by what the columns are: by what is known of the rows that come in, or by the place at
 which an operator first speaks of a column that it makes itself.
 """
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
+from types import FunctionType
 from typing import Any
 
 import pyarrow as pa
 
 from anabranch.logical_plan import Aggregation
+from anabranch.operators.tapped import Made
 from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.flows import Sql, hashed
 
@@ -35,9 +36,7 @@ class Placed:
                 return f"({', '.join(map(self.spelled, value))})"
             case pa.Schema():
                 return self.spelled([(field.name, str(field.type)) for field in value])
-            case partial():
-                return f"{value.func.__name__}{self.spelled((value.args, tuple(sorted(value.keywords.items()))))}"
-            case type():
+            case type() | FunctionType():
                 return value.__name__
             case None | str() | int() | float():
                 return repr(value)
@@ -49,7 +48,7 @@ class Placed:
 
 
 def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, tuple[str, ...]]:
-    """The signature of an operator over flows, and the names of its columns.
+    """The signature of an operator over flows, whatever follows on it, and the names of its columns.
 
     Operators of one signature have as many names, and each stands for what that of the other in its place stands for.
     Operators with different salts are never the same.
@@ -57,19 +56,25 @@ def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, 
     known: dict[str, str] = {}
     for number, flow in enumerate(flows):
         known |= {name: f"{number}:{its}" for name, its in flow.known.columns.items()}
-    for name in dict.fromkeys([*_made(stage.make), *stage.output.names]):
+    for name in dict.fromkeys([*_made(stage.make), *stage.made.names]):
         known.setdefault(name, "made")
     placed = Placed(known)
     read = [(flow.known.rows, placed.spelled(sorted(flow.columns, key=known.__getitem__))) for flow in flows]
-    about = placed.spelled((stage.make, stage.feeds, stage.streams, stage.instants, stage.slides, stage.output))
+    about = placed.spelled((stage.make, stage.feeds, stage.streams, stage.instants, stage.slides, stage.made))
     return hashed(salt, read, about), tuple(placed.places)
+
+
+def tap_signature(stage: Stage) -> str:
+    """What is wanted of the operator: equal for stages with equal signatures that want the same."""
+    placed = Placed({name: f"#{place}" for place, name in enumerate(stage.made.names)})
+    return hashed(placed.spelled((stage.tap, stage.asks)))
 
 
 def _made(value: Callable[[], Any] | Any) -> Iterator[str]:
     """Names of the columns that an operator makes."""
     match value:
-        case partial():
-            yield from _made(value.args)
+        case Made():
+            yield from _made(value.values)
         case tuple():
             for each in value:
                 yield from _made(each)

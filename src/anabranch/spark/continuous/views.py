@@ -49,9 +49,12 @@ class Views:
 
     def drop(self, views: Iterable[str]) -> None:
         """Forget views, which hold the plans of what they stand for."""
-        catalog = self.session._jsparkSession.sessionState().catalog()  # the public one unpersists the view's plan
         with self._lock:
-            for view in self._bound.intersection(views):
+            bound = self._bound.intersection(views)
+            if not bound:
+                return
+            catalog = self.session._jsparkSession.sessionState().catalog()  # the public one unpersists the view's plan
+            for view in bound:
                 catalog.dropGlobalTempView(_bare(view))
                 self._bound.remove(view)
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, CalendarIntervalType, DataType, StructType, YearMonthIntervalType
 
-from anabranch.errors import QueryError, ResourceError, UnknownColumn
+from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.build import is_column
 from anabranch.model.predicates import LookupPredicate, Predicate, PythonPredicate
 from anabranch.spark.filters.undecided import ERROR_COLUMN, PREDICATE_COLUMN
@@ -142,8 +142,8 @@ def require_picklable(p: Predicate) -> None:
         ) from error
 
 
-def require_classic(df: DataFrame) -> None:
-    """Refuse what is not a DataFrame of a classic session: plans are made through its Java objects."""
+def require_frame(df: DataFrame) -> None:
+    """Refuse what is not a DataFrame of Spark."""
     if is_column(df) or isinstance(df, Predicate):
         raise QueryError(
             f"a filter needs a Spark DataFrame, not {type(df).__name__}",
@@ -152,5 +152,3 @@ def require_classic(df: DataFrame) -> None:
     if not hasattr(df, "sparkSession"):
         found = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
         raise QueryError(f"a filter needs a Spark DataFrame, not {found}", hint="make one with spark.createDataFrame")
-    if not hasattr(df, "_jdf"):
-        raise ResourceError("Spark Connect sessions are not supported yet", hint="use a classic SparkSession")

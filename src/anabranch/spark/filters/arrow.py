@@ -20,19 +20,33 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
 
+from anabranch.errors import ResourceError
+from anabranch.spark.connect import is_connect
 from anabranch.spark.filters.batch_verdict import BatchVerdict
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.identities import with_identities_of
+from anabranch.spark.filters.letters import Outbox, Recipient, gathered
 from anabranch.spark.filters.undecided import ERROR_TYPE, lacks, noted
 from anabranch.spark.names import unused_name, written
 
+Packed = Callable[[BatchVerdict, bool], pa.Array]
+"""What Spark is given for a batch, and whether that is the last one."""
 
-def apply(df: DataFrame, task: FilterTask) -> DataFrame:
-    """Put the task into a DataFrame's plan: the rows that pass, and those with errors if these have a column."""
-    run = _with_arrow_udf if hasattr(F, "arrow_udf") else _with_map_in_arrow
-    return run(df, task)
+
+def apply(df: DataFrame, task: FilterTask, recipient: Recipient) -> DataFrame:
+    """Put the task into a DataFrame's plan: the rows that pass, and those with errors if these have a column.
+
+    On Spark Connect, the records of tasks reach their recipient with the rows.
+    """
+    if hasattr(F, "arrow_udf"):
+        return _with_arrow_udf(df, task, recipient)
+    if is_connect(df):
+        raise ResourceError(
+            "filters need Spark 4.1 or newer on Spark Connect", hint="use a newer server, or a classic session"
+        )
+    return _with_map_in_arrow(df, task)
 
 
 def _inputs(df: DataFrame, task: FilterTask) -> list[str | Column]:
@@ -42,23 +56,29 @@ def _inputs(df: DataFrame, task: FilterTask) -> list[str | Column]:
     return [*(written(df, name) for name in task.input.columns), *flags]
 
 
-def _with_arrow_udf(df: DataFrame, task: FilterTask) -> DataFrame:
+def _with_arrow_udf(df: DataFrame, task: FilterTask, recipient: Recipient) -> DataFrame:
     """Spark 4.1 and newer: only the columns that predicates read enter the worker."""
-    if not task.kept and not task.errors.column:
-        return df.where(_arrow_udf(df, task, BooleanType(), lambda judged: pa.array(judged.going_on())))
+    outbox = task.origin.ledger if isinstance(task.origin.ledger, Outbox) else None
+    if not task.kept and not task.errors.column and outbox is None:
+        return df.where(_arrow_udf(df, task, BooleanType(), lambda judged, last: pa.array(judged.going_on())))
     kept = [f"kept{i}" for i in range(len(task.kept))]
     shape = StructType([StructField("goes_on", BooleanType())])
     for name, (_, kind) in zip(kept, task.kept, strict=True):
         shape.add(name, kind)
     if task.errors.column:
         shape.add("error", ERROR_TYPE)
+    if outbox is not None:
+        shape.add("letter", StringType())
 
-    def packed(judged: BatchVerdict) -> pa.Array:
+    def packed(judged: BatchVerdict, last: bool) -> pa.Array:
         arrays = [pa.array(judged.going_on()), *judged.kept(), *([judged.errors()] if task.errors.column else [])]
+        arrays += [] if outbox is None else [outbox.beside(judged.rows, last=last)]
         return pa.StructArray.from_arrays(arrays, names=shape.fieldNames())
 
     verdict = unused_name(df, "__anabranch")
     judged, fields = df.withColumn(verdict, _arrow_udf(df, task, shape, packed)), F.col(verdict)
+    if outbox is not None:
+        judged = gathered(judged, fields["letter"], recipient)
     out = judged.where(fields["goes_on"])
     for (name, _), field in zip(task.kept, kept, strict=True):
         out = out.withColumn(name, fields[field])
@@ -67,17 +87,28 @@ def _with_arrow_udf(df: DataFrame, task: FilterTask) -> DataFrame:
     return noted(out.withColumn(verdict, fields["error"]), task.errors.column, verdict)
 
 
-def _arrow_udf(df: DataFrame, task: FilterTask, kind: DataType, packed: Callable[[BatchVerdict], pa.Array]) -> Column:
+def _arrow_udf(df: DataFrame, task: FilterTask, kind: DataType, packed: Packed) -> Column:
     """The task as a column, from the verdict on each batch.
+
+    A batch is handed over when the next one is there, or the task has ended: the last one takes its record along.
 
     Nondeterministic, or Spark would move it, run it twice, or join it with its neighbours into one condition of which
     all parts see all rows.
     """
 
     def judge(batches: Iterator[Any]) -> Iterator[pa.Array]:
+        held: BatchVerdict | None = None
         for judged in task.run((b,) if isinstance(b, pa.Array) else b for b in batches):
-            yield packed(judged)
+            if not letters:
+                yield packed(judged, False)
+                continue
+            if held is not None:
+                yield packed(held, False)
+            held = judged
+        if held is not None:
+            yield packed(held, True)
 
+    letters = isinstance(task.origin.ledger, Outbox)
     inputs = _inputs(df, task) or [F.lit(0)]
     batch_type: Any = pa.Array if len(inputs) == 1 else tuple[pa.Array, ...]
     judge.__annotations__ = {"batches": Iterator[batch_type], "return": Iterator[pa.Array]}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import atexit
 import math
 import shutil
+import uuid
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,8 +68,8 @@ class FilterCalls:
         return CallClient(
             name=p.name,
             function=self._functions[p.name],
-            rules=p.calls,
-            folder=p.calls.cache or self.folder / "answers",
+            rules=p.calls if p.calls.cache else replace(p.calls, kept_as=f"{p.name} {self.folder.name}"),
+            folder=p.calls.cache or _program_folder(),
             meter=self.meter.path,
             repeatable=p.kind != "volatile",
             budget=self.budget,
@@ -95,9 +98,16 @@ class FilterCalls:
     def folder(self) -> Path:
         """Files of this filter alone, for as long as the program runs."""
         if self._folder is None:
-            self._folder = temporary_folder()
-            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = _program_folder() / uuid.uuid4().hex
         return self._folder
+
+
+@cache
+def _program_folder() -> Path:
+    """Files of this program: answers that are kept while it runs, and a folder per filter."""
+    folder = temporary_folder()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def pickled(p: PythonPredicate) -> bytes:

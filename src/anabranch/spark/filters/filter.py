@@ -9,15 +9,17 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Never
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
+from pyspark.sql.utils import is_remote
 
 from anabranch.config import OrderingConfig
-from anabranch.errors import QueryError, suggest
+from anabranch.errors import QueryError
 from anabranch.filter_report import Events, FilterReport
 from anabranch.mesh.config import MeshConfig
 from anabranch.mesh.plan_search import find
@@ -36,25 +38,30 @@ from anabranch.model.predicates import (
 from anabranch.ordering import Precedence
 from anabranch.report_html import filter_html
 from anabranch.routing import policies
-from anabranch.routing.route_plan import RoutePlan, shown_orders
+from anabranch.routing.route_plan import RoutePlan
+from anabranch.spark.connect import is_connect
 from anabranch.spark.filters import arrow, pilot, undecided
 from anabranch.spark.filters.admission import (
     column_names,
     column_type,
     data_type,
     input_types,
-    require_classic,
+    require_frame,
     require_picklable,
     require_room_for_errors,
     value_type,
 )
 from anabranch.spark.filters.calling import FilterCalls, Minimize
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
+from anabranch.spark.filters.explaining import explained_routes, what_runs
+from anabranch.spark.filters.filter_options import require_known, require_options
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.ledger import Ledger, open_ledger
+from anabranch.spark.filters.letters import Outbox
 from anabranch.spark.filters.lookup import SessionRules, member_test
 from anabranch.spark.filters.lookup_table import collect_values
 from anabranch.spark.filters.progress import Progress
+from anabranch.spark.filters.remote_batches import RemoteBatches
 from anabranch.spark.filters.reporting import attach_report, build_report
 from anabranch.spark.filters.task_record import Kinds, Part
 from anabranch.spark.filters.task_spec import ErrorRules, OrderingRules, StartingPoint, TaskInput, TaskOrigin
@@ -127,24 +134,12 @@ class Filter:
         limit: int | None = None,
         **unknown: Never,
     ) -> None:
-        _refuse_unknown(unknown)
+        require_known(unknown, OPTIONS)
         self.predicates = gather(predicates)
         require_unique_names(self.predicates)
         for p in self.predicates:
             require_picklable(p)
-        if policy not in policies.NAMES:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
-        if isinstance(config, MeshConfig) and policy != "mesh":
-            raise QueryError(
-                f"config is a MeshConfig, and the policy is {policy!r}",
-                hint=f'use policy="mesh", or config=ab.OrderingConfig.for_policy("{policy}", ...)',
-            )
-        if config is not None and not isinstance(config, OrderingConfig | MeshConfig):
-            raise QueryError(
-                f"config is a {type(config).__name__}", hint="use ab.OrderingConfig.for_policy(policy, ...)"
-            )
-        if on_error not in ("raise", "quarantine"):
-            raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
+        require_options(policy, config, on_error)
         self.policy = policy
         self.mesh = config if isinstance(config, MeshConfig) else None
         self.config = config if isinstance(config, OrderingConfig) else self._default_config()
@@ -159,6 +154,17 @@ class Filter:
         self._build_report = partial(
             _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
         )
+        self._options = {
+            "policy": policy,
+            "strict": strict,
+            "on_error": on_error,
+            "config": config,
+            "attributes": attributes,
+            "minimize": minimize,
+            "budget": budget,
+            "limit": limit,
+        }
+        self._remote: Path | None = None
         self._address: Address | None = None
         self._member_tests: dict[tuple[str, SessionRules], Callable[[pa.Array], pa.Array]] = {}
         self._native: dict[Part, NativeOrder] = {}
@@ -172,7 +178,7 @@ class Filter:
 
     def apply(self, df: DataFrame) -> DataFrame:
         """The rows that pass every predicate, with the kept columns added. Lazy, like any transformation."""
-        require_classic(df)
+        require_frame(df)
         self._applied = df
         out = self._through(df, counted=True)
         return attach_report(out if self.calls.limit is None else out.limit(self.calls.limit), self._build_report)
@@ -221,16 +227,21 @@ class Filter:
         Between micro-batches the order is decided anew, also for native predicates: their profile rides on the pass
         that the sink makes over the batch.
         """
+        if not is_remote():
+            return partial(self.run_batch, sink)
+        if self._remote is None:
+            self._remote = self.calls.folder / "filter.json"
+            self._ledger.save_all(self._remote)
+        return RemoteBatches(Filter, self.predicates, self._options, self._remote, sink)
 
-        def run(batch: DataFrame, batch_id: int) -> None:
-            require_classic(batch)
-            self._applied = batch
-            self._learn()  # the profile of the last pass may arrive after its sink has returned
-            sink(attach_report(self._through(batch, counted=True, batch_id=batch_id), self._build_report), batch_id)
-            self._learn()
-            self._ledger.save()
-
-        return run
+    def run_batch(self, sink: Sink, batch: DataFrame, batch_id: int) -> None:
+        """Filter one micro-batch for a sink; see `foreach_batch`."""
+        require_frame(batch)
+        self._applied = batch
+        self._learn()  # the profile of the last pass may arrive after its sink has returned
+        sink(attach_report(self._through(batch, counted=True, batch_id=batch_id), self._build_report), batch_id)
+        self._learn()
+        self._ledger.save()
 
     def _learn(self) -> None:
         for part, order in list(self._native.items()):
@@ -241,11 +252,18 @@ class Filter:
 
     def report(self) -> FilterReport:
         """Counts, costs and places of the predicates, and what the order saved."""
+        self._hear()
         return self._build_report()
 
     def events(self) -> Events:
         """Every decision so far, oldest first."""
+        self._hear()
         return Events(self._ledger.events())
+
+    def _hear(self) -> None:
+        """Take in what micro-batches have counted in another process."""
+        if self._remote is not None:
+            self._ledger.reread(self._remote)
 
     def __repr__(self) -> str:
         return f"<filter, policy {self.policy}: {', '.join(p.name for p in self.predicates)}>"
@@ -256,13 +274,13 @@ class Filter:
 
     def explain(self, df: DataFrame) -> str:
         """How the filter would run on a DataFrame: stages, executors, orders, constraints, and why."""
-        require_classic(df)
+        require_frame(df)
         judged = self._judged(df)
         if not self._ledger.parts():
             self._ledger.keep_parts(tuple(stage.members for stage in stages(judged, strict=self.strict)))
         lines = [f"anabranch filter: policy {self.policy}, {len(self.predicates)} predicates, on_error {self.on_error}"]
         for number, stage in enumerate(stages(judged, strict=self.strict), start=1):
-            lines.append(f"{number}. {stage.executor}: {self._what(stage, df)}")
+            lines.append(f"{number}. {stage.executor}: {what_runs(stage, df, self.policy)}")
             lines += self._explained_order(df, stage, [judged[i] for i in stage.members])
         return "\n".join(lines)
 
@@ -292,8 +310,7 @@ class Filter:
 
         Counts and events stay; what policies have in common of what was learned, too.
         """
-        if policy not in policies.NAMES:
-            raise QueryError(f"unknown policy {policy!r}", hint=suggest(str(policy), policies.NAMES, "policies"))
+        require_options(policy, config, self.on_error)
         self.policy, self.mesh = policy, None
         self.config = self._default_config() if config is None else config
         self._identity = new_identity()  # workers hold pipelines of the old policy under the old one
@@ -302,15 +319,6 @@ class Filter:
         self._build_report = partial(
             _saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict
         )
-
-    def _what(self, stage: FilterStage, df: DataFrame) -> str:
-        if stage.executor == "arrow":
-            return "one Python node" + ("" if self.policy == "fixed" else ", adaptive inside every task")
-        if self.policy == "fixed":
-            return "native AND-chain"
-        if df.isStreaming:
-            return "native AND-chain; on a stream, where() keeps its first decision (foreach_batch re-decides)"
-        return "native AND-chain, ordered by a pilot sample"
 
     def _explained_order(self, df: DataFrame, stage: FilterStage, members: Sequence[Predicate]) -> list[str]:
         native = self._native_order(df, stage, members) if stage.executor == "catalyst" else None
@@ -329,7 +337,7 @@ class Filter:
         kinds = _kinds(self._attributes(df, members))
         plan = native.plan if native is not None else self._ledger.plan(stage.members, kinds)
         if plan is not None:
-            lines += [f"   {line}" for line in _explained_routes(plan, members)]
+            lines += [f"   {line}" for line in explained_routes(plan, members)]
         edges = sorted(constraints(members, strict=self.strict))
         lines += [f"   {members[a].name} always before {members[b].name}" for a, b in edges]
         return lines
@@ -362,7 +370,7 @@ class Filter:
             )
             if self.policy == "mesh" and all(before.executor == "catalyst" for before in cut[:at]):
                 task = self._with_pilot(out, task)  # a pilot behind other Python predicates would have to run those
-            out = arrow.apply(out, task)
+            out = arrow.apply(out, task, self._ledger)
             kept += [name for p in members if (name := p.keeps)]
         if errors is None:
             return out
@@ -431,7 +439,10 @@ class Filter:
         )
 
     def _origin(self, df: DataFrame, counted: bool, run: str) -> TaskOrigin:
-        application = df.sparkSession.sparkContext.applicationId
+        spark = df.sparkSession
+        if is_connect(df):
+            return TaskOrigin(spark.session_id, self._ledger.new_node(), run, Outbox() if counted else None)  # type: ignore[attr-defined]
+        application = spark.sparkContext.applicationId
         ledger = self._ledger_address(df) if counted else None
         return TaskOrigin(application, self._ledger.new_node(), run, ledger)
 
@@ -538,6 +549,9 @@ class Filter:
         return self._member_tests[p.name, rules]
 
 
+OPTIONS = [p.name for p in inspect.signature(Filter).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
 def where(df: DataFrame, *predicates: Predicate | Column | str, policy: str = "auto", **options: Any) -> DataFrame:
     """The rows of a DataFrame, batch or streaming, that pass all predicates, evaluated in an order that adapts.
 
@@ -558,24 +572,6 @@ def _saved_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, 
     """The report, once the state file has the same counts."""
     ledger.save()
     return build_report(policy, predicates, ledger, strict=strict)
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    known = [p.name for p in inspect.signature(Filter).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in options:
-        hint = suggest(name, known, "options")
-        if name == "pinned":
-            hint = 'policy="fixed" keeps the written order; pinned=True is an option of a single predicate'
-        raise QueryError(f"a filter has no option {name!r}", hint=hint)
-
-
-def _explained_routes(plan: RoutePlan, members: Sequence[Predicate]) -> list[str]:
-    ways = shown_orders(plan)
-    return [
-        f"route {i}: {' or '.join(way.tests)}: {' -> '.join(members[f].name for f in way.order)}"
-        for i, way in enumerate(ways, 1)
-        if len(ways) > 1
-    ]
 
 
 def _guarded(p: Predicate, strict: bool) -> bool:

@@ -170,6 +170,16 @@ class Ledger:
             self._restore_learned(saved)
             self._samples.clear()
 
+    def save_all(self, path: Path) -> None:
+        """Write all that is known to a file of another process."""
+        with self._lock:
+            state_file.write(path, self._names, self._to_json(self._counts, self._events))
+
+    def reread(self, path: Path) -> None:
+        """Take in all that another process has written, in place of what was known."""
+        with self._lock:
+            self._restore(LedgerFile(path, self._names))
+
     def save(self) -> None:
         """Write the state file, if there is one; where that fails, warn once and try again soon."""
         with self._lock:

@@ -250,9 +250,9 @@ def arrow_zone(lookup: LookupPredicate, zone: str) -> str:
     if zone[0] not in "+-" and _is_known(zone):
         return zone
     context = SparkContext._active_spark_context
-    assert context is not None
-    assert context._jvm is not None
-    name = str(context._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).normalized().getId())
+    name = zone
+    if context is not None and context._jvm is not None:  # on Spark Connect there is none to ask
+        name = str(context._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).normalized().getId())
     name = "UTC" if name == "Z" else name
     if name[0] not in "+-" and not _is_known(name):
         raise QueryError(

@@ -13,6 +13,7 @@ from anabranch.mesh.config import MeshConfig
 from anabranch.ordering.base import Seed
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.route_plan import RoutePlan
+from anabranch.spark.filters.letters import Outbox
 from anabranch.spark.filters.task_record import Kinds
 from anabranch.spark.mailbox import Address
 
@@ -113,16 +114,17 @@ class TaskOrigin:
     Parameters
     ----------
     application
-        Spark's name of the application.
+        Spark's name of the application, or of the session, where there is no more to be known.
     node
         Number of the place in the plan.
     run
         Of a micro-batch: tells its runs apart.
     ledger
-        Address of the driver's ledger; None where nothing is counted.
+        Address of the driver's ledger, or what holds the record until it travels with a row; None where nothing is
+        counted.
     """
 
     application: str
     node: int = 0
     run: str = ""
-    ledger: Address | None = None
+    ledger: Address | Outbox | None = None

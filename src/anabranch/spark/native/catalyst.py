@@ -32,8 +32,10 @@ from anabranch.errors import QueryError, UnknownColumn
 from anabranch.model.arrays import Floats, Mask
 from anabranch.model.predicates import Kind, NativePredicate
 from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.spark.connect import is_connect, plan_text
 from anabranch.spark.learned.candidate_attributes import attribute
 from anabranch.spark.names import column
+from anabranch.spark.native import condition_text
 from anabranch.spark.quiet_errors import quiet_errors
 
 PILOT_ROWS = 500
@@ -44,6 +46,7 @@ TIMED_ROWS = 500
 ROUND_SECONDS = 0.05
 MOST_COPIES = 16
 LEAST_SECONDS = 1e-4
+COMPARISON_SECONDS = 1e-7
 
 COMPARISONS = frozenset(
     """AttributeReference Literal Alias GetStructField And Or Not EqualTo EqualNullSafe GreaterThan GreaterThanOrEqual
@@ -76,6 +79,8 @@ def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
     """Analyze a native predicate against a DataFrame; wrong names and types get our own errors."""
     if isinstance(predicate.column, str):
         predicate = replace(predicate, column=F.expr(predicate.column))
+    if is_connect(df):
+        return _inspect_text(df, predicate)
     try:
         with quiet_errors():
             plan = df.where(predicate.column)._jdf.queryExecution().analyzed()
@@ -97,6 +102,28 @@ def inspect(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
         hidden=hidden,
         columns=tuple(dict.fromkeys(n["name"] for n in nodes if n["class"].endswith(".AttributeReference"))),
         sql=condition.sql(),
+    )
+
+
+def _inspect_text(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
+    """On Spark Connect the plan is a text: what it does not tell for sure counts as able to fail."""
+    try:
+        with quiet_errors():
+            text = plan_text(df.where(predicate.column), "Analyzed")
+    except (AnalysisException, ParseException) as error:
+        raise _explained(error, predicate, df) from None
+    kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+    ansi = df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+    found = condition_text.told(text.partition("\n")[2], kinds, ansi=ansi)
+    kind = predicate.kind if predicate.declared else found.kind
+    return replace(
+        predicate,
+        kind=kind,
+        strict=predicate.strict or kind == "fallible",
+        trivial=found.trivial,
+        has_python=found.has_python,
+        hidden=found.hidden,
+        columns=found.columns,
     )
 
 
@@ -154,7 +181,13 @@ def _try_out(df: DataFrame, predicates: Sequence[NativePredicate], attributes: S
     found = {name: attribute(sample.column(name).combine_chunks(), zone) for name in attributes}
     reached = ~np.logical_or.accumulate(drops, axis=1)
     alone = {i: reached[:, i - 1] for i in range(len(terms)) if _has_guards(predicates, i)}
-    return JudgedSample(found, drops, _costs(local, sample, terms, alone))
+    costs = _guessed(predicates) if is_connect(df) else _costs(local, sample, terms, alone)
+    return JudgedSample(found, drops, costs)
+
+
+def _guessed(predicates: Sequence[NativePredicate]) -> Floats:
+    """Seconds per row where nothing can be timed: a comparison is quick, anything else takes ten times as long."""
+    return np.array([COMPARISON_SECONDS if p.trivial else 10 * COMPARISON_SECONDS for p in predicates])
 
 
 def _some_rows(chosen: DataFrame) -> pa.Table:
@@ -238,14 +271,15 @@ def _terms(local: DataFrame, predicates: Sequence[NativePredicate]) -> list[Colu
 
 def _versions(p: NativePredicate) -> Iterator[Column]:
     yield p.column
-    with suppress(ParseException):  # not every expression's text can be parsed back
-        yield F.expr(p.sql)
+    if p.sql:
+        with suppress(ParseException):  # not every expression's text can be parsed back
+            yield F.expr(p.sql)
 
 
 def _resolves(local: DataFrame, term: Column) -> bool:
     try:
         with quiet_errors():
-            local.where(term)
+            _ = local.where(term).schema
     except AnalysisException:
         return False
     return True
@@ -330,7 +364,7 @@ def _widens(source: Any, target: Any) -> bool:
 
 def _wide_parts(df: DataFrame) -> str:
     """Names of plan nodes below which a small sample is not cheap to take."""
-    plan = df._jdf.queryExecution().optimizedPlan().toString()
+    plan = plan_text(df, "Optimized") if is_connect(df) else df._jdf.queryExecution().optimizedPlan().toString()
     lines = re.sub(r"Repartition \d+, false", "Coalesce", plan).splitlines()  # which moves nothing
     heads = {re.sub(r"^[\s:+\-|~]*", "", line).split(" ", 1)[0].split("(")[0] for line in lines}
     return ", ".join(sorted(heads & WIDE_PLANS)).lower()

@@ -31,6 +31,7 @@ from anabranch.ordering.decisions import NewOrder
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.spark.connect import is_connect
 from anabranch.spark.learned.candidate_attributes import looked_at
 from anabranch.spark.learned.saved import Fit, NativeState
 from anabranch.spark.names import column, unused_name
@@ -148,7 +149,7 @@ class NativeOrder:
     def learn(self) -> list[Event]:
         """Take in the profiles of micro-batches, once Spark has reported that their passes are finished."""
         with self._lock:
-            finished = [each for each in self._pending if each._jo.future().isCompleted()]  # type: ignore[union-attr]
+            finished = [each for each in self._pending if _is_complete(each)]
             for each in finished:
                 self._pending.remove(each)
             return [event for each in finished if (seen := _metrics(each)) for event in self._learned(seen)]
@@ -277,6 +278,13 @@ class NativeOrder:
     def _count(self, drops: BoolMatrix) -> None:
         self.sample_rows += len(drops)
         self._dropped += drops.sum(axis=0)
+
+
+def _is_complete(observation: Observation) -> bool:
+    """Whether the pass that is observed has ended."""
+    if is_connect(observation):
+        return bool(observation.get)
+    return bool(observation._jo.future().isCompleted())  # type: ignore[union-attr]
 
 
 def _metrics(observation: Observation) -> dict[str, Any]:

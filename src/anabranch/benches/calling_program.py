@@ -1,4 +1,4 @@
-"""A program that asks a server about many texts; tests kill it, or its workers."""
+"""A program that asks a server about many texts; benches and tests kill it, or its workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import anabranch as ab
 from anabranch.benches.model_server import ask
 
 
-def main(address: str, cache: str, rows: int) -> None:
+def ask_all(address: str, cache: str, rows: int) -> None:
+    """Ask about so many texts."""
+
     async def score(text: str) -> ab.Reply:
         value, tokens = await ask(address, text)
         return ab.Reply(value, tokens=tokens, money=tokens * 1e-6)
@@ -25,4 +27,4 @@ def main(address: str, cache: str, rows: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    ask_all(sys.argv[1], sys.argv[2], int(sys.argv[3]))

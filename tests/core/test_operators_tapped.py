@@ -1,4 +1,4 @@
-"""Two operators in one cell, and values that arrive summed up."""
+"""Operators that follow on others in the same cells, and values that arrive summed up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from anabranch.logical_plan import Aggregation
 from anabranch.operators.base import FOREVER, Tick
 from anabranch.operators.changelog import Changelog
 from anabranch.operators.exact_sums import BUNDLE
-from anabranch.operators.fused import FusedOperators
 from anabranch.operators.group_by import GroupBy
 from anabranch.operators.rstream import RStream
+from anabranch.operators.tapped import Tap, TappedOperator
 
 RESULT = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("total", pa.int64()), ("mean", pa.float64())])
 
@@ -96,30 +96,45 @@ def test_groups_of_sums_are_groups_of_values() -> None:
         assert sorted_rows(other.advance([summed_up(table)], tick)) == told
 
 
-def test_a_pipeline_says_what_its_operators_say_one_after_the_other() -> None:
+def told(operator: TappedOperator, table: pa.Table, tick: Tick) -> dict[str, list[tuple[object, ...]]]:
+    found: dict[str, list[pa.Table]] = {}
+    for key, part in operator.in_parts([table], tick):
+        found.setdefault(key, []).append(part)
+    return {key: sorted_rows(pa.concat_tables(parts)) for key, parts in found.items()}
+
+
+CHANGES = Tap(("k", "n"), partial(Changelog, "relation"))
+CONTENTS = Tap(("k", "total"), RStream)
+
+
+def test_each_tap_says_what_its_operators_say_one_after_the_other() -> None:
     first, second = groups(), Changelog("relation")
-    both = FusedOperators(groups, (("n", "many"), ("k", "k")), partial(Changelog, "relation"))
+    both = TappedOperator(groups, {"elements": Tap(), "changes": CHANGES})
     for table, tick in small(seed=2, ticks=6):
         found = first.advance([table], tick)
         between = pa.table(
-            {"many": found["n"], "k": found["k"], "_key": pa.nulls(len(found), pa.int64()).fill_null(0)}
+            {"k": found["k"], "n": found["n"], "_key": pa.nulls(len(found), pa.int64()).fill_null(0)}
             | {name: found[name] for name in ("_start", "_end", "_weight")}
         )
-        told = sorted_rows(second.advance([between], tick))
-        assert told
-        assert sorted_rows(both.advance([table], tick)) == told
+        changes = sorted_rows(second.advance([between], tick))
+        assert changes
+        assert told(both, table, tick) == {"elements": sorted_rows(found), "changes": changes}
 
 
-def test_a_restored_pipeline_goes_on_as_the_one_that_was_saved() -> None:
-    make = partial(FusedOperators, groups, (("k", "k"), ("total", "total")), RStream)
-    whole, restored = make(), None
-    for number, (table, tick) in enumerate(small(seed=3, ticks=6)):
-        asked = Tick(tick.start, tick.until, 0, np.arange(tick.start, tick.until, 10))
-        told = sorted_rows(whole.advance([table], asked))
-        if restored is not None:
-            assert sorted_rows(restored.advance([table], asked)) == told
+def test_a_restored_operator_goes_on_as_the_one_that_was_saved_with_all_of_its_taps_or_some() -> None:
+    taps = {"contents": CONTENTS, "changes": CHANGES}
+    whole, restored, alone = TappedOperator(groups, taps), None, None
+    for table, tick in small(seed=3, ticks=6):
+        instants = {"contents": np.arange(tick.start, tick.until, 10)}
+        asked = Tick(tick.start, tick.until, 0, taps=instants)
+        expected = told(whole, table, asked)
+        if restored is not None and alone is not None:
+            assert told(restored, table, asked) == expected
+            assert told(alone, table, asked) == {"changes": expected["changes"]}
         saved = whole.snapshot()
-        restored = make()
+        restored, alone = TappedOperator(groups, taps), TappedOperator(groups, {"changes": CHANGES})
         restored.restore(saved)
-        assert (restored.held_rows, number) == (whole.held_rows, number)
-    assert FOREVER > whole.held_bytes > 0
+        alone.restore(saved)
+        assert restored.held_rows == whole.held_rows > alone.held_rows > 0
+        assert restored.base_rows == alone.base_rows
+    assert FOREVER > whole.held_bytes > whole.base_bytes > 0

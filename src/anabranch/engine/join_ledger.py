@@ -1,0 +1,82 @@
+"""What joins have told from all cells: counts and orders by node, and what new workers begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from anabranch.engine.join_report import JoinReport, PipelineReport
+from anabranch.engine.manifest import Manifest
+from anabranch.events import ProbesReordered
+from anabranch.joins.probe_report import ProbeReport
+from anabranch.ordering.base import Seed
+from anabranch.spark.continuous.cell_task import Reports
+
+AS_WRITTEN = "the order as written"
+
+
+class JoinLedger:
+    """Merges what cells report, tick after tick."""
+
+    def __init__(self) -> None:
+        self._probes: dict[str, dict[int, ProbeReport]] = {}
+        self._reasons: dict[tuple[str, int], str] = {}
+
+    def enter(self, reports: Reports) -> None:
+        """Take in the reports of a tick."""
+        for node in dict.fromkeys(node for node, _ in reports):
+            for probes in of_node(reports, node):
+                known = self._probes.setdefault(node, {})
+                before = known.get(probes.input)
+                known[probes.input] = before.merged(probes) if before else probes
+                if probes.changes:
+                    self._reasons[node, probes.input] = probes.changes[-1].why
+
+    def seeds(self, node: str) -> Mapping[int, Seed]:
+        """What a join has learned, by input."""
+        return {number: probes.seed for number, probes in self._probes.get(node, {}).items() if probes.seed}
+
+    def report(self, plan: str, nodes: Mapping[str, tuple[str, ...]]) -> JoinReport:
+        """What the joins of a query have done, given the names of their inputs by node."""
+        found = []
+        for node, names in nodes.items():
+            for number, probes in self._probes.get(node, {}).items():
+                why = self._reasons.get((node, number), AS_WRITTEN).format(*names)
+                found.append(PipelineReport.of(probes, names, why))
+        return JoinReport(plan, found)
+
+
+def of_node(reports: Reports, node: str) -> list[ProbeReport]:
+    """What the cells of a node tell together, by input; the order is that of the cell with most rows."""
+    found: dict[int, ProbeReport] = {}
+    cells = [report.probes for (each, _), report in reports.items() if each == node]
+    for probes in sorted((each for cell in cells for each in cell), key=lambda each: each.rows):
+        known = found.get(probes.input)
+        found[probes.input] = known.merged(probes) if known else probes
+    return [found[number] for number in sorted(found)]
+
+
+def reordered(
+    manifest: Manifest, reports: Reports, joined: Mapping[str, Mapping[int, tuple[str, ...]]]
+) -> Iterator[ProbesReordered]:
+    """The changes of order in a tick, as events of the queries that use the join."""
+    for query, stages in joined.items():
+        for stage, names in stages.items():
+            node = manifest.queries[query].nodes[stage]
+            for (each, cell), report in reports.items():
+                for probes in report.probes if each == node else ():
+                    for change in probes.changes:
+                        before, after = ([names[i] for i in order] for order in (change.before, change.after))
+                        why = change.why.format(*names)
+                        yield ProbesReordered(query, names[probes.input], tuple(before), tuple(after), why, cell)
+
+
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that tell inputs apart, also where a stream is read twice.
+
+    >>> distinct_names(["calls", "hosts", "calls"])
+    ('calls', 'hosts', 'calls 2')
+    """
+    return tuple(
+        name if name not in names[:place] else f"{name} {names[:place].count(name) + 1}"
+        for place, name in enumerate(names)
+    )

@@ -1,0 +1,113 @@
+"""What the joins of a query have done, for people and programs.
+
+>>> probes = (ProbeLine("b", 100, 60, 2e-6, 1.5), ProbeLine("c", 40, 0, 1e-6, 2.0))
+>>> print(JoinReport("auto", [PipelineReport("a", ("b", "c"), 100, 60, probes, "the order as written")]))
+joins: auto
+rows of a probe b -> c: 100 seen, 60 dropped (the order as written)
+  b: 60 % of 100 dropped, 2 us each, 1.5 partners
+  c: 0 % of 40 dropped, 1 us each, 2 partners
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from anabranch.joins.probe_report import ProbeReport
+
+
+@dataclass(frozen=True)
+class ProbeLine:
+    """One window that rows of an input probe.
+
+    Parameters
+    ----------
+    window
+        Its name.
+    seen, dropped
+        Rows that probed it, and those that found no partner.
+    cost
+        Seconds per row.
+    fan_out
+        Partners of a row, or combination, that has come that far.
+    """
+
+    window: str
+    seen: int
+    dropped: int
+    cost: float
+    fan_out: float
+
+    def __str__(self) -> str:
+        share = self.dropped / self.seen if self.seen else 0.0
+        return (
+            f"{self.window}: {share * 100:.3g} % of {self.seen:,} dropped, "
+            f"{self.cost * 1e6:.3g} us each, {self.fan_out:.3g} partners"
+        )
+
+
+@dataclass(frozen=True)
+class PipelineReport:
+    """How rows of one input look for partners.
+
+    Parameters
+    ----------
+    input
+        Its name.
+    order
+        The other inputs, in the order in which they are probed now.
+    seen, dropped
+        New rows so far, and those of them that lack a partner in some window.
+    probes
+        One line per window, in that order.
+    reason
+        Why it is this order.
+    """
+
+    input: str
+    order: tuple[str, ...]
+    seen: int
+    dropped: int
+    probes: tuple[ProbeLine, ...]
+    reason: str
+
+    @classmethod
+    def of(cls, probes: ProbeReport, names: Sequence[str], reason: str) -> PipelineReport:
+        """With the names of the inputs."""
+        lines = []
+        for other in probes.order:
+            counts = probes.windows[other]
+            cost, fan_out = counts.seconds / max(counts.calls, 1), counts.found / max(counts.listed, 1)
+            lines.append(ProbeLine(names[other], counts.seen, counts.dropped, cost, fan_out))
+        order = tuple(names[other] for other in probes.order)
+        return cls(names[probes.input], order, probes.rows, sum(each.dropped for each in lines), tuple(lines), reason)
+
+    def __str__(self) -> str:
+        head = f"rows of {self.input} probe {' -> '.join(self.order)}: {self.seen:,} seen, {self.dropped:,} dropped"
+        return "\n".join([f"{head} ({self.reason})", *(f"  {each}" for each in self.probes)])
+
+
+@dataclass(frozen=True)
+class JoinReport:
+    """All joins of a query.
+
+    Parameters
+    ----------
+    plan
+        As `Engine.query` was told.
+    pipelines
+        One per input of a join; none before the first rows, and none where joins are trees of joins of two.
+    caches
+        Partial results that are kept between rows: joins keep none by themselves, see `xjoin`.
+    """
+
+    plan: str
+    pipelines: list[PipelineReport]
+    caches: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """As text; nothing where nothing was joined."""
+        return [f"joins: {self.plan}", *map(str, self.pipelines)] if self.pipelines else []
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())

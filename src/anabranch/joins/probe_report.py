@@ -1,0 +1,100 @@
+"""What the probe pipeline of an input has done: counts by window, decisions, and what others can learn from it.
+
+>>> one = ProbeReport(0, (2, 1), 100, {1: ProbeCounts(40, 10), 2: ProbeCounts(100, 60)})
+>>> both = one.merged(one)
+>>> both.rows, both.windows[2].dropped, both.order
+(200, 120, (2, 1))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from anabranch.joins.probe_pipeline import ProbePipeline
+from anabranch.ordering.base import Seed
+from anabranch.ordering.decisions import NewOrder
+
+MOST_PROFILES = 200
+
+
+@dataclass(frozen=True)
+class ProbeCounts:
+    """Probes of one window.
+
+    Parameters
+    ----------
+    seen, dropped
+        Rows that probed it in normal processing, and those that found no partner.
+    calls, seconds
+        Rows that probed it, with those that were only profiled, and how long that took.
+    listed, found
+        For how many rows, or combinations on the way, all partners were listed, and how many there were.
+    """
+
+    seen: int = 0
+    dropped: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    listed: int = 0
+    found: int = 0
+
+    def __add__(self, other: ProbeCounts) -> ProbeCounts:
+        return ProbeCounts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True)
+class ProbeReport:
+    """The pipeline of one input; inputs are numbers.
+
+    Parameters
+    ----------
+    input
+        Whose rows probe.
+    order
+        The other inputs, as they are probed now.
+    rows
+        New rows so far.
+    windows
+        Counts by the input that was probed.
+    changes
+        New orders since the last report, with the reasons in words, in which an input is `{number}`.
+    seed
+        What a new worker begins with.
+    """
+
+    input: int
+    order: tuple[int, ...]
+    rows: int
+    windows: dict[int, ProbeCounts]
+    changes: tuple[NewOrder, ...] = ()
+    seed: Seed | None = None
+
+    def merged(self, later: ProbeReport) -> ProbeReport:
+        """With what came after it, or in another cell."""
+        windows = {each: counts + later.windows[each] for each, counts in self.windows.items()}
+        changes, seed = self.changes + later.changes, later.seed or self.seed
+        return ProbeReport(self.input, later.order, self.rows + later.rows, windows, changes, seed)
+
+
+def take_report(pipeline: ProbePipeline) -> ProbeReport:
+    """What a pipeline has done since the last time that it was asked."""
+    tree, filters = pipeline.tree, pipeline.filters
+    tally, policy = filters.take_tally(), filters.reoptimizer
+    windows = {}
+    for f, other in enumerate(tree.others):
+        fan_out = pipeline.take_fan_out(other)
+        seen, passed = int(tally.seen[f]), int(tally.passed[f])
+        counts = (seen, seen - passed, int(tally.calls[f]), float(tally.seconds[f]))
+        windows[other] = ProbeCounts(*counts, fan_out.asked, fan_out.found)
+    names = [f"{{{other}}}" for other in tree.others]
+    changes = [
+        NewOrder(_inputs(tree.others, each.before), _inputs(tree.others, each.after), each.why.format(*names))
+        for each in pipeline.take_decisions()
+        if isinstance(each, NewOrder)
+    ]
+    seed = Seed(policy.order, policy.profiles()[-MOST_PROFILES:], filters.times.per_tuple())
+    return ProbeReport(tree.root, pipeline.order, tally.rows, windows, tuple(changes), seed)
+
+
+def _inputs(others: list[int], order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(others[f] for f in order)

@@ -1,0 +1,171 @@
+"""An operator and what follows on it in the same cells: the last step of a query is its own, what comes before is not.
+
+What follows from a group is in the cell of the group, so its changes can be computed there: one shuffle serves both.
+Queries that share an operator tap it, each in its own way: one wants the elements as they are, one the changes of some
+columns, one a window of fewer rows. The log is that of the operator's inputs; a snapshot has the state of the operator
+and, by itself, that of each tap.
+
+>>> from anabranch.operators.changelog import Changelog
+>>> from anabranch.operators.set_operation import SetOperator
+>>> taps = {"all": Tap(), "changes": Tap(("city",), lambda: Changelog("relation"))}
+>>> both = TappedOperator(lambda: SetOperator(1, "distinct"), taps)
+>>> table = pa.table({"city": [7, 7], "_key": [1, 1], "_start": [3, 5], "_end": [9, 9], "_weight": [1, 1]})
+>>> [(key, part.to_pydict()) for key, part in both.in_parts([table], Tick(0, 10, origin=3))][1]
+('changes', {'city': [7, 7], '_time': [3, 9], '_weight': [1, -1]})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.joins.probe_report import ProbeReport
+from anabranch.operators.base import ELEMENT, Operator, Tick
+from anabranch.operators.elements import KEY, codes, with_ints
+from anabranch.ordering.base import Seed
+
+
+@dataclass(frozen=True)
+class Made:
+    """An operator as data: what makes it, and of which values. It is called to start one, and can be compared.
+
+    >>> from anabranch.operators.changelog import Changelog
+    >>> Made(Changelog, ("istream",))().kind, Made(Changelog, ("istream",)) == Made(Changelog, ("dstream",))
+    ('istream', False)
+    """
+
+    operator: Callable[..., Operator]
+    values: tuple[Any, ...] = ()
+
+    def __call__(self, *more: Any) -> Operator:
+        """Start one."""
+        return self.operator(*self.values, *more)
+
+
+BASE = ""
+"""In a snapshot, the operator itself among its taps."""
+
+
+@dataclass(frozen=True)
+class Tap:
+    """What is wanted of an operator.
+
+    Parameters
+    ----------
+    columns
+        Of the operator, that the next one gets.
+    make
+        Starts the operator that follows; without one the elements are wanted as they are.
+    port
+        Which of several outputs; see `Operator.ports`.
+    slides
+        Steps at whose multiples the operator that follows is asked.
+    """
+
+    columns: tuple[str, ...] = ()
+    make: Callable[[], Operator] | None = None
+    port: int | None = None
+    slides: tuple[int, ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> Tap:
+        """The same with other names of the operator's columns."""
+        return replace(self, columns=tuple(names[name] for name in self.columns))
+
+
+class TappedOperator:
+    """An operator with its taps.
+
+    Parameters
+    ----------
+    make
+        Starts the operator; if it has ports, with those that are wanted.
+    taps
+        What is wanted of it, under names that are the same for all who want the same.
+    """
+
+    def __init__(self, make: Callable[..., Operator], taps: Mapping[str, Tap]) -> None:
+        ports = {tap.port for tap in taps.values() if tap.port is not None}
+        self._base = make(tuple(sorted(ports))) if ports else make()
+        self._taps = taps
+        self._next = {key: tap.make() for key, tap in taps.items() if tap.make is not None}
+
+    def in_parts(self, inputs: Sequence[pa.Table], tick: Tick) -> Iterator[tuple[str, pa.Table]]:
+        """What each tap gives, in tables one after the other; the state is up to date once all have been taken."""
+        [(key, only), *others] = self._taps.items()
+        if not others and only == Tap():
+            yield from ((key, part) for part in self._base.in_parts(inputs, tick))
+            return
+        found = self._base.ports(inputs, tick)
+        for key, tap in self._taps.items():
+            if key in self._next:
+                parts = self._next[key].in_parts([self._between(found[tap.port], tap)], _asked(tick, key, tap))
+                yield from ((key, part) for part in parts)
+            else:
+                yield key, found[tap.port]
+
+    def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
+        """Bring the state up to date."""
+        if not self._next:
+            self._base.absorb(inputs, tick)
+            return
+        found = self._base.ports(inputs, tick)
+        for key, follower in self._next.items():
+            tap = self._taps[key]
+            follower.absorb([self._between(found[tap.port], tap)], _asked(tick, key, tap))
+
+    def _between(self, found: pa.Table, tap: Tap) -> pa.Table:
+        table = found.select([*tap.columns, *ELEMENT])
+        return with_ints(table, {KEY: codes(table, tap.columns)})
+
+    def learn(self, seeds: Mapping[int, Seed]) -> None:
+        """Begin with what the operator, a join, has learned elsewhere."""
+        self._base.learn(seeds)
+
+    def take_probes(self) -> tuple[ProbeReport, ...]:
+        """What the inputs of a join have probed since the last call."""
+        return self._base.take_probes()
+
+    def snapshot(self) -> list[pa.Table]:
+        """State of the operator and of its taps, and how many tables each has."""
+        parts = {BASE: self._base.snapshot()} | {key: each.snapshot() for key, each in self._next.items()}
+        head = pa.table({"of": list(parts), "tables": [len(tables) for tables in parts.values()]})
+        return [head, *(table for tables in parts.values() for table in tables)]
+
+    def restore(self, tables: Sequence[pa.Table]) -> None:
+        """Set the state to that of a snapshot, which may have more taps."""
+        head, *rest = tables
+        parts: dict[str, list[pa.Table]] = {}
+        for key, count in zip(head["of"].to_pylist(), head["tables"].to_pylist(), strict=True):
+            parts[key], rest = rest[:count], rest[count:]
+        self._base.restore(parts[BASE])
+        for key, each in self._next.items():
+            each.restore(parts[key])
+
+    @property
+    def held_rows(self) -> int:
+        """Rows in the state of all."""
+        return self.base_rows + sum(each.held_rows for each in self._next.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all in memory, approximately."""
+        return self.base_bytes + sum(each.held_bytes for each in self._next.values())
+
+    @property
+    def base_rows(self) -> int:
+        """Rows in the state of the operator itself, which all taps share."""
+        return self._base.held_rows
+
+    @property
+    def base_bytes(self) -> int:
+        """Bytes of the operator itself."""
+        return self._base.held_bytes
+
+
+def _asked(tick: Tick, key: str, tap: Tap) -> Tick:
+    """The tick with the instants at which a tap is asked."""
+    return replace(tick, instants=tick.taps.get(key, np.empty(0, np.int64)), slides=tap.slides, taps={})

@@ -1,0 +1,115 @@
+"""Records of tasks on Spark Connect, which has no accumulators: they travel with the rows' own pass.
+
+A task writes its record beside the last of its rows; `observe` gathers the records below the filter, so that no row
+has to pass for its record to arrive. What is observed comes back to the client with the result of each action, or with
+the progress of a streaming query. A retried task counts once, as everywhere: the ledger knows it by its key.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from anabranch.spark.filters.task_record import TaskRecord
+
+METRIC = "records"
+
+
+class Recipient(Protocol):
+    """The ledger of a filter."""
+
+    def enter(self, records: Iterable[TaskRecord]) -> None:
+        """Take records in."""
+
+
+class Outbox:
+    """Holds the record of a task until it is written beside a row; pickled into the plan, empty."""
+
+    def __init__(self) -> None:
+        self._letter: str | None = None
+
+    def send(self, message: Any) -> None:
+        """Keep the record of the task that ends now."""
+        self._letter = base64.b64encode(pickle.dumps(message)).decode()
+
+    def beside(self, rows: int, *, last: bool) -> pa.Array:
+        """The column of a batch that has the letter in it: in its last row, if this is the last batch."""
+        letter, self._letter = (self._letter, None) if last else (None, self._letter)
+        return pa.array([None] * (rows - 1) + [letter], pa.string()) if rows else pa.array([], pa.string())
+
+
+def gathered(df: DataFrame, letter: Column, recipient: Recipient) -> DataFrame:
+    """The same rows; letters beside them go to a recipient whenever they have been read."""
+    metric = F.array_join(F.collect_list(letter), " ").alias(METRIC)
+    if df.isStreaming:
+        name = f"anabranch-{uuid.uuid4().hex}"
+        _streams.listen(df.sparkSession)
+        _streams.recipients[name] = recipient
+        return df.observe(name, metric)
+    from pyspark.sql.connect.observation import Observation
+
+    observation = Observation()
+    observed = df.observe(observation, metric)  # type: ignore[arg-type]
+    observation._result = _Delivered(recipient)
+    return observed
+
+
+class _Delivered(dict[str, Any]):
+    """What an action has observed; the client of Spark updates it at the end of every one."""
+
+    def __init__(self, recipient: Recipient) -> None:
+        super().__init__()
+        self._recipient = recipient
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Hand the letters on."""
+        super().update(*args, **kwargs)
+        deliver(self, self._recipient)
+
+
+def deliver(metrics: Mapping[str, Any], recipient: Recipient) -> None:
+    """Open the letters that were observed."""
+    letters = (metrics.get(METRIC) or "").split()
+    recipient.enter([pickle.loads(base64.b64decode(letter)) for letter in letters])
+
+
+class _Streams:
+    """Who is to be told of the progress of streaming queries; one listener per session."""
+
+    def __init__(self) -> None:
+        self.recipients: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._sessions: set[str] = set()
+
+    def listen(self, spark: SparkSession) -> None:
+        from pyspark.sql.streaming.listener import StreamingQueryListener
+
+        recipients = self.recipients
+
+        class Listener(StreamingQueryListener):
+            def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - the names are Spark's
+                pass
+
+            def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+                for name, row in event.progress.observedMetrics.items():
+                    recipient = recipients.get(name)
+                    if recipient is not None:
+                        deliver(row.asDict(), recipient)
+
+            def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+                pass
+
+        session = str(spark.session_id)  # type: ignore[attr-defined]
+        if session not in self._sessions:
+            self._sessions.add(session)
+            spark.streams.addListener(Listener())
+
+
+_streams = _Streams()

@@ -1,0 +1,220 @@
+"""The pages in a real browser: Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anabranch.console.service import serve
+from console.stage import FAST, Stage
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytest.importorskip("playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+PAGES = ["queries", "decisions", "river", "plan", "time", "state", "monitors", "steer", "snapshot"]
+LONG = pytest.mark.full(reason="a browser takes seconds for each page")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, stage: Stage) -> Iterator[Callable[..., Page]]:
+    """Opens the console; errors on a page fail the test."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open_console(url: str | None = None, **options: Any) -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        page.goto(url or stage.service.url)
+        return page
+
+    yield open_console
+    for context in contexts:
+        context.close()
+    assert not [each for each in wrong if "401" not in each and "ERR_" not in each and "400" not in each]
+
+
+def test_a_query_is_registered_and_its_rows_arrive(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_role("button", name="New query").click()
+    field = page.get_by_label("Text of the query")
+    field.fill("Select hots From calls [Now]")
+    page.wait_for_selector("text=unknown column 'hots'")
+    field.fill("Select Istream(host, size) From calls [Now] Where size > 30")
+    page.wait_for_selector("text=This is a query.")
+    page.get_by_label("Name of the query").fill("typed")
+    page.get_by_role("button", name="Register").click()
+    page.wait_for_selector("h1:has-text('typed')")
+    stage.bring(40)
+    page.wait_for_selector("td:has-text('h1')")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Drop").click()
+    page.wait_for_function("() => !document.querySelector('.list').textContent.includes('typed')")
+    assert "typed" not in stage.engine.queries
+
+
+@LONG
+def test_every_page_shows_something_at_both_widths_and_in_both_themes(
+    stage: Stage, opened: Callable[..., Page]
+) -> None:
+    for width, scheme in ((1280, "dark"), (400, "light")):
+        page = opened(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_selector("nav a")
+        assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        for name in PAGES:
+            page.goto(f"{stage.service.address}/#/{name}")
+            page.wait_for_selector("nav [aria-current]")
+            page.wait_for_function("document.querySelector('main').innerText.length > 40")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@LONG
+def test_the_slider_shows_past_decisions(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened(f"{stage.service.url}")
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/river")
+    page.wait_for_selector("text=Now:")
+    page.get_by_label("Earlier decision").click()
+    page.wait_for_selector("text=/Decision \\d+ of \\d+/")
+    page.get_by_label("Past decisions").press("Home")
+    page.wait_for_selector("text=Decision 1 of")
+    assert page.locator("svg text.strong", has_text="large(size)").count() >= 1
+
+
+@LONG
+def test_a_monitor_is_added_edited_and_removed(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/monitors")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_selector("h2:has-text('monitor_1')")
+    stage.bring(20)
+    stage.engine.queries["busy"].await_idle(600)
+    stage.bring(20)
+    page.wait_for_selector("section svg path.line")
+    page.get_by_role("button", name="Edit").click()
+    text = "Select Istream(entity, value) From SysStream [Now] Where property = 'late'"
+    page.get_by_label("Text of monitor_1").fill(text)
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_selector("button:has-text('Edit')")
+    assert stage.engine.queries["monitor_1"].text == text
+    page.get_by_role("button", name="Remove").click()
+    page.wait_for_selector("text=No monitor yet")
+
+
+@LONG
+def test_steering_takes_effect_and_is_taken_back(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/steer")
+    (of,) = stage.engine.queries["picked"].filters()
+    page.get_by_label("Policy of picked/1").select_option("sweep")
+    page.get_by_role("button", name="Apply").first.click()
+    page.wait_for_selector("td:has-text('filter picked/1')")
+    assert of.policy == "sweep"
+    page.get_by_role("button", name="Undo the last change").click()
+    page.wait_for_selector("text=Nothing has been changed here.")
+    assert of.policy == "auto"
+
+
+@LONG
+def test_a_wrong_token_does_not_open_the_console(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened(f"{stage.service.address}/login#guess")
+    page.wait_for_selector("text=this is not the token")
+    assert "guess" not in page.url
+    page.get_by_label("Token").fill(stage.service._access.viewer)
+    page.get_by_role("button", name="Open the console").click()
+    page.wait_for_selector("nav a")
+    assert page.get_by_role("button", name="New query").count() == 0
+
+
+@LONG
+def test_the_connection_is_lost_and_comes_back(stage: Stage, opened: Callable[..., Page]) -> None:
+    home = stage.folder / "other-home"
+    service = serve(stage.engine, port=0, home=home, limits=FAST)
+    page = opened(service.url)
+    page.wait_for_selector("text=/tick \\d+/")
+    service.stop()
+    page.wait_for_selector("text=connection lost")
+    port = int(service.address.rpartition(":")[2])
+    again = serve(stage.engine, port=port, home=home, limits=FAST)
+    page.wait_for_selector("text=/tick \\d+/")
+    again.stop()
+
+
+@LONG
+def test_a_snapshot_opens_without_the_engine(stage: Stage, opened: Callable[..., Page], tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.html"
+    file.write_bytes(stage.viewer.ask("GET", "/api/snapshot").body)
+    page = opened(file.as_uri(), offline=True)
+    page.wait_for_selector("text=snapshot")
+    page.wait_for_selector(".list >> text=busy")
+    page.wait_for_selector("td:has-text('h0')")
+    for name in PAGES[1:-1]:
+        page.evaluate(f"location.hash = '#/{name}'")
+        page.wait_for_function("document.querySelector('main').innerText.length > 30")
+        assert page.locator("h1").first.inner_text().lower() == name
+
+
+@LONG
+def test_pages_can_be_used_with_the_keyboard_alone(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector(".item")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "item":
+            break
+    name = page.evaluate("document.activeElement.querySelector('.name span').textContent")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"h1:has-text('{name}')")
+    assert page.url.endswith(f"#/queries/{name}")
+
+
+@LONG
+def test_ten_thousand_queries_stay_usable(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector(".item")
+    one = stage.viewer.get("/api/queries/busy")
+    many = [{**one, "name": f"q{n:05}"} for n in range(10_000)]
+
+    def answer(route: Any) -> None:
+        from urllib.parse import parse_qs, urlsplit
+
+        given = parse_qs(urlsplit(route.request.url).query)
+        first = int(given.get("offset", ["0"])[0])
+        route.fulfill(json={"total": len(many), "offset": first, "queries": many[first : first + 200]})
+
+    page.route(re.compile(r".*/api/queries\?.*"), answer)
+    page.get_by_label("Search queries").fill("q")
+    page.wait_for_selector("text=10,000 queries")
+    page.evaluate("document.querySelector('.list').scrollTop = 56 * 9000")
+    page.wait_for_selector("text=q09000")
+    assert page.locator(".item").count() < 40

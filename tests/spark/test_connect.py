@@ -1,0 +1,64 @@
+"""Filters on Spark Connect: the same rows and the same counts as on a classic session."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.spark.native.condition_text import told
+
+PROGRAM = Path(__file__).with_name("connect_program.py")
+KINDS = {"a": "bigint", "n": "int", "text": "string", "odd name": "bigint"}
+
+
+def run(kind: str, folder: Path) -> dict[str, Any]:
+    told = folder / f"{kind}.json"
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), kind, str(told)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(told.read_text())
+    return found
+
+
+@pytest.mark.full(reason="starts two programs with Spark")
+@pytest.mark.timeout(900)
+def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    classic, connect = run("classic", tmp_path), run("connect", tmp_path)
+    assert "classic SparkSession" in connect.pop("engine")
+    assert "Spark Connect" in connect.pop("explained")
+    assert connect == classic
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("(a#1L > cast(5 as bigint))", "pure"),
+        ("(a#1L > cast(n#2 as bigint))", "pure"),
+        ("(n#2 = cast(a#1L as int))", "fallible"),
+        ("((a#1L / cast(2 as bigint)) > 1.0)", "fallible"),
+        ("(cast(text#3 as int) = 3)", "fallible"),
+        ("RLIKE(text#3, [02468]$)", "pure"),
+        ("RLIKE(text#3, text#3)", "fallible"),
+        ("text#3 LIKE a%", "pure"),
+        ("((text#3 IN (a,b)) AND isnotnull(odd name#4L))", "pure"),
+        ("f(a#1L)#7", "fallible"),
+        ("(uuid(Some(3)) > a)", "volatile"),
+        ("raise_error(text#3)", "fallible"),
+    ],
+)
+def test_what_the_text_of_a_plan_tells(condition: str, kind: str) -> None:
+    found = told(f"Filter {condition}\n+- Range (0, 1)", KINDS, ansi=True)
+    assert found.kind == kind
+    assert found.columns == tuple(name for name in KINDS if f"{name}#" in condition)
+    assert found.has_python == ("f(" in condition)
+    assert told(f"Project [a#1L]\n+- Filter {condition}\n   +- Range", KINDS, ansi=True).hidden
