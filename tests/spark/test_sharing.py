@@ -108,7 +108,7 @@ def test_the_last_step_is_each_query_s_own(spark: SparkSession, frame: DataFrame
         "pairs": f"Select a.sensor, a.value, b.seq {join}",
         "turned": f"Select b.seq As s, a.value, a.sensor {join}",
         "new": f"Select Istream(a.sensor, a.value, b.seq) {join}",
-        "some": f"Select a.sensor, a.value + b.seq As x {join} And a.value < b.seq",
+        "some": f"Select a.sensor, a.value + b.seq As x {join} And a.value + b.seq < 150",
         "many": "Select sensor, value From readings [Rows 50]",
         "few": "Select value, sensor From readings [Rows 20]",
         "sums": "Select sensor, Sum(value) As total From readings [Rows 7] Group By sensor",
