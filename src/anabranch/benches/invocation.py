@@ -29,7 +29,7 @@ from anabranch.engine.store import confirm
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_most, informed
 from anabranch.model.names import OP, TS
-from anabranch.operators.base import TIME, WEIGHT
+from anabranch.operators.base import EVER, TIME, WEIGHT
 
 QUERIES = 4096
 KEYS = 50
@@ -87,6 +87,8 @@ class Checkpoint:
     def __post_init__(self) -> None:
         for name in (BUSY, *(f"q{number}" for number in range(self.queries - 1))):
             self.manifest.queries[name] = QueryState(f"print-{name}", number=self.manifest.new_number())
+        others = [state.number for name, state in self.manifest.queries.items() if name != BUSY]
+        self._others = [Relation(number, SCHEMA, EVER) for number in others]
         about = Description("Select k, Count(*) As n From s Group By k", False, SCHEMA)
         about.save(self.folder, BUSY, f"print-{BUSY}")
 
@@ -99,8 +101,7 @@ class Checkpoint:
         confirm(self.folder, self._write(changes))
         state = self.manifest.queries[BUSY]
         state.rows, state.position = state.rows + len(changes), tick + 1
-        relations = [Relation(state.number, SCHEMA, state.position) for state in self.manifest.queries.values()]
-        due = compaction(self.folder, tick, relations)
+        due = compaction(self.folder, tick, [Relation(state.number, SCHEMA, state.position), *self._others])
         if due is not None:
             due.run()
         write_mark(self.folder, self.manifest)
