@@ -191,7 +191,7 @@ class WindowStore:
             kept = ~gone
             self.epoch += 1
         for column in self._columns_kept():
-            column.replace(column.values[kept])
+            column.assign(column.values[kept])
         self._latest = self._latest[:0]
         self._note_ends(0)
         for key, index in self._indexes.items():
@@ -250,7 +250,7 @@ class Growing:
         self._array[self._length : length] = values
         self._length = length
 
-    def replace(self, values: Counts) -> None:
+    def assign(self, values: Counts) -> None:
         """Hold other values."""
         if 4 * len(values) < len(self._array):
             self._array = values.copy()

@@ -152,9 +152,9 @@ class _FixedColumn:
         return pa.Array.from_buffers(self._kind, len(rows), [valid, data])
 
     def keep(self, wanted: slice | Flags) -> None:
-        self._values.replace(self._values.values[wanted])
+        self._values.assign(self._values.values[wanted])
         if self._valid is not None:
-            self._valid.replace(self._valid.values[wanted])
+            self._valid.assign(self._valid.values[wanted])
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
