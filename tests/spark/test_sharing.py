@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +17,6 @@ from anabranch import storage
 from anabranch.engine.compaction import LOOK_TICKS
 from anabranch.engine.network import sharing
 from anabranch.engine.shared_nodes import shared_nodes
-from anabranch.errors import QueryError
 from seeds import daily_seed
 
 if TYPE_CHECKING:
@@ -143,30 +142,6 @@ def test_joins_that_hand_on_different_columns_are_not_one(spark: SparkSession, f
         assert together[name] == together[name.replace("1", "2")] == bags(alone.run_batch())["q"]
     used = {frozenset(names) for names in sharing(made._manifest).values()}
     assert used == {frozenset({"two_1", "two_2"}), frozenset({"five_1", "five_2"})}
-
-
-def test_queries_that_differ_in_constants_are_analysed_once(
-    spark: SparkSession, frame: DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made, asked, usual = engine(spark, frame), list[str](), type(spark).sql
-
-    def sql(session: SparkSession, text: str, *more: Any) -> DataFrame:
-        asked.append(text)
-        return usual(session, text, *more)
-
-    monkeypatch.setattr(type(spark), "sql", sql)
-    text = f"Select sensor, Count(*) As n From {SOME} Where value > {{}} And sensor <> 's1' Group By sensor"
-    counts = []
-    for number in (3, 71, 8):
-        made.query(text.format(number), name=f"q{number}")
-        counts.append(len(asked))
-    assert counts[0] > 0
-    assert counts == counts[:1] * 3
-    with pytest.raises(QueryError, match="have no common type"):
-        made.query(text.format("sensor"), name="wrong")
-    monkeypatch.undo()
-    answers = bags(made.run_batch())
-    assert answers["q3"] != answers["q71"] != answers["q8"]
 
 
 def test_a_query_that_fails_fails_alone_among_those_that_it_shares_with(spark: SparkSession, frame: DataFrame) -> None:
