@@ -35,8 +35,10 @@ RULES = (
     "Select u.rule, Count(*) As n From s1 [Range 2 Seconds] As x, rules As u Where x.a > u.low Group By u.rule",
 )
 """What templates become: the rules are a relation, and are added and removed while queries run."""
+WINDOWS = ("[Now]", "[Range 1 Seconds]", "[Range 3 Seconds]", "[Rows Unbounded]")
 _COMPARED = re.compile(r"([<>=] )(\d)\b")
 _SIZES = re.compile(r"(Rows )(\d+)")
+_WINDOW = re.compile(r"\[(Now|Range \d+ Seconds?|Rows Unbounded)\]")
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,20 @@ def query_set(seed: int, most: int = LARGEST) -> QuerySet:
     texts: list[str] = []
     for case in cases:
         earlier = rng.choice(texts) if texts and rng.random() < 0.5 else None
-        pattern = rng.choice((_COMPARED, _SIZES))
-        other = earlier and pattern.sub(lambda found: found[1] + str(rng.randrange(1, 4)), earlier, count=1)
-        texts.append(case.query if earlier is None else rng.choice((earlier, other or earlier)))
+        texts.append(case.query if earlier is None else rng.choice((earlier, _almost(earlier, rng))))
     ticks, case = max(map(len, cases[0].cuts.batches.values())), cases[0]
     if rng.random() < WITH_RULES:
         case = replace(case, relations=(*case.relations, _rules(rng)))
         texts[: 1 + count // 8] = [rng.choice(RULES) for _ in texts[: 1 + count // 8]]
     return QuerySet(case, tuple(_events(texts, ticks, rng)))
+
+
+def _almost(text: str, rng: random.Random) -> str:
+    """A query with another constant, window of rows, or window of time."""
+    pattern = rng.choice((_COMPARED, _SIZES, _WINDOW))
+    if pattern is _WINDOW:
+        return pattern.sub(lambda _: rng.choice(WINDOWS), text, count=1)
+    return pattern.sub(lambda found: found[1] + str(rng.randrange(1, 4)), text, count=1)
 
 
 def _rules(rng: random.Random) -> Relation:

@@ -16,6 +16,8 @@ from cql.streams import Case, Cuts, Stream
 COLUMNS = (("k", "bigint"), ("a", "bigint"), ("b", "bigint"))
 CASE = Case((Stream("s", COLUMNS, ()), Stream("r", COLUMNS, ())), (), "", Cuts({"s": (1,), "r": (1,)}, 2))
 JOIN = "From s [Range 5 Seconds] x, r [Range 5 Seconds] y Where x.k = y.k"
+LONGER = "From s [Range 6 Seconds] x, r [Range 5 Seconds] y Where x.k = y.k"
+GROWING = "From s x, r [Range 5 Seconds] y Where x.k = y.k"
 
 
 def steps(text: str | Query) -> list[CellStep]:
@@ -56,6 +58,12 @@ def shared(one: str | Query, other: str | Query) -> list[str]:
         (f"Select x.k, x.a, y.b {JOIN}", f"Select x.k, x.a, y.b {JOIN} And x.a + y.b < 7", ["join"]),
         (f"Select x.k, x.a, y.b {JOIN}", f"Select x.k, x.a + y.b As c {JOIN}", ["join"]),
         (f"Select Istream(x.k, x.a) {JOIN}", f"Select Dstream(x.k, x.a) {JOIN}", ["join"]),
+        (
+            f"Select x.k, x.a {JOIN}",
+            f"Select x.k, x.a {LONGER}",
+            [],
+        ),
+        (f"Select x.k, x.a {JOIN}", f"Select x.k, x.a {GROWING}", []),
         ("Select k, a From s [Rows 1000]", "Select a, k From s [Rows 200]", ["window of rows"]),
         (
             "Select k, Sum(a) As n From s [Partition By k Rows 10] Group By k",

@@ -614,16 +614,6 @@ def test_results_of_joins_and_aggregates(rows: DataFrame, bag: Bag) -> None:
     assert [r.dst for r in again] == ["10.1.0.7"]
 
 
-def test_connect_sessions_are_refused_by_name(rows: DataFrame) -> None:
-    class Remote:
-        """As a DataFrame of Spark Connect: without the classic one's Java object."""
-
-        sparkSession = None  # noqa: N815 - its name
-
-    with pytest.raises(ResourceError, match="Spark Connect sessions are not supported yet"):
-        ab.where(Remote(), F.col("a") > 3)  # type: ignore[arg-type]
-
-
 def test_more_predicates_than_the_search_handles_are_refused_at_once(rows: DataFrame) -> None:
     many = [ab.predicate(always, "a", name=f"p{i}") for i in range(17)]
     with pytest.raises(QueryError, match="at most 16 filters, not 17"):

@@ -59,9 +59,18 @@ def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, 
     for name in dict.fromkeys([*_made(stage.make), *stage.made.names]):
         known.setdefault(name, "made")
     placed = Placed(known)
-    read = [(flow.known.rows, placed.spelled(sorted(flow.columns, key=known.__getitem__))) for flow in flows]
+    read = [
+        (flow.known.rows, _alike(flow, flows), placed.spelled(sorted(flow.columns, key=known.__getitem__)))
+        for flow in flows
+    ]
     about = placed.spelled((stage.make, stage.feeds, stage.streams, stage.instants, stage.slides, stage.made))
     return hashed(salt, read, about), tuple(placed.places)
+
+
+def _alike(flow: Sql, flows: Sequence[Sql]) -> list[tuple[str, str]]:
+    """What the columns are that other inputs have under the same names: the ends of elements, and their weights."""
+    others = [name for other in flows if other is not flow for name in other.known.columns]
+    return sorted((name, its) for name, its in flow.known.columns.items() if name in others)
 
 
 def tap_signature(stage: Stage) -> str:
