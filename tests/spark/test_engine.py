@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 
 import anabranch as ab
 from anabranch.cql.dialect import parse_query
-from anabranch.engine import layout, merging, retention
+from anabranch.engine import ingest, layout, merging, retention
 from anabranch.engine.batch_writer import StoredBatch
 from anabranch.engine.ingest import IngestRecord
 from anabranch.errors import AnabranchError, DataError, QueryError
@@ -247,8 +247,6 @@ def test_rows_out_of_order_change_nothing_and_late_or_unusable_ones_stay_aside(f
     engine.stream("s", feed.df, timestamp="ts", sequence="seq", skew="5 seconds")
     engine.stream("bare", feed.df, timestamp="ts", sequence="seq", skew="5 seconds")
     feed.add((0, 1, 1), (3, 1, 2), (1, 0, 3), (10, 1, 4), (None, 1, 5), (ahead, 1, 6))
-    feed.add((4, 1, 7), (7, 0, 8), (12, 1, 9), (6, 1, 10))
-    feed.add((30, 1, 11))
     queries = [
         engine.query(busy, "busy"),
         engine.query("Select k, a From s Where a > 2", "large"),
@@ -256,6 +254,9 @@ def test_rows_out_of_order_change_nothing_and_late_or_unusable_ones_stay_aside(f
     ]
     for query in queries:
         query.start()
+    settled(*queries)
+    feed.add((4, 1, 7), (7, 0, 8), (12, 1, 9), (6, 1, 10))
+    feed.add((30, 1, 11))
     settled(*queries)
     engine.stop()
 
@@ -271,6 +272,29 @@ def test_rows_out_of_order_change_nothing_and_late_or_unusable_ones_stay_aside(f
     assert shown[0].split() == ["stream", "up", "to", "rows", "late", "unusable", "columns"]
     for line in shown[3:]:
         assert line.split()[1:6] == ["2026-01-01", "00:00:30.000", "8", "1", "2"]
+
+
+@pytest.mark.parametrize("most_rows", [1_000_000, 5])
+def test_files_that_overlap_are_one_batch_if_they_are_there_when_the_stream_begins(
+    feed: Feed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_rows: int
+) -> None:
+    monkeypatch.setattr(ingest, "MOST_BACKLOG_ROWS", most_rows)
+    for first in (2, 1, 0):
+        feed.add(*((second, second % 2, second) for second in range(first, 9, 3)))
+    engine = ab.Engine(spark)
+    engine.stream("s", feed.df, timestamp="ts", sequence="seq")
+    texts = {"busy": "Select k, Count(*) As n From s [Range 5 Seconds] Group By k", "all": "Select k, a From s"}
+    queries = [engine.query(text, name).start() for name, text in texts.items()]
+    settled(*queries)
+    backlog_late = {row["a"] for row in engine.late("s").collect()}
+    assert backlog_late == (set() if most_rows > 5 else {0, 3, 6})
+    feed.add((4, 1, 9), (20, 0, 10))
+    settled(*queries)
+    engine.stop()
+    assert {row["a"] for row in engine.late("s").collect()} == backlog_late | {9}
+    oracle = feed.oracle(lambda row: row[3] not in backlog_late | {9})
+    for query in queries:
+        assert answered(query.to_dataframe()) == wanted(oracle, query.text, 20 if query.name == "busy" else 100)
 
 
 def test_a_silent_stream_that_may_be_idle_holds_nobody_up(feed: Feed, spark: SparkSession, tmp_path: Path) -> None:

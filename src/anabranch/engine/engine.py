@@ -643,6 +643,8 @@ class Engine:
             query.status = "running"
         self._results.describe(registry.queries.values(), self._manifest)
         self._describe_queries()
+        for stream in registry.streams.values():
+            self._ingest.caught_up(stream)
         offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
         self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
         for offer in offers:

@@ -2,6 +2,9 @@
 
 A batch that Spark brings again after a crash has its record and is not taken twice. Ticks take the records into the
 manifest when they get to them, so that streams go on while queries advance.
+
+What a source holds when its stream begins is its *backlog*. Files of it may overlap in time, so that no row of it is
+late against another one: time is closed only when the backlog has come (decision 024).
 """
 
 from __future__ import annotations
@@ -25,6 +28,24 @@ from anabranch.engine.store import confirm, now
 from anabranch.operators.base import EVER, FOREVER
 
 RECORDS = "ingest"
+MOST_BACKLOG_ROWS = 1_000_000
+PRESENT_SECONDS = 5.0
+"""A backlog ends with so many rows, or with a row that is not older than this."""
+
+
+@dataclass
+class Backlog:
+    """What has come of a stream that has not caught up with its source yet."""
+
+    rows: int = 0
+    newest: int | None = None
+
+    def add(self, rows: int, newest: int | None) -> bool:
+        """Count a batch; False if it is not part of the backlog any more, or ends it."""
+        self.rows += rows
+        self.newest = max((time for time in (self.newest, newest) if time is not None), default=None)
+        present = self.newest is not None and self.newest > now() - PRESENT_SECONDS * 1e6
+        return self.rows < MOST_BACKLOG_ROWS and not present
 
 
 @dataclass(frozen=True)
@@ -69,6 +90,9 @@ class Ingest:
         self._lock = threading.RLock()
         self._closed = {name: state.closed for name, state in manifest.streams.items()}
         self._last = {name: state.batch for name, state in manifest.streams.items()}
+        self._backlogs = {
+            name: Backlog(newest=state.newest) for name, state in manifest.streams.items() if state.closed == EVER
+        }
         self._waiting: list[IngestRecord] = []
         self._untidy: set[str] = set()
         self._wanted: dict[str, IngestSpec] = {}
@@ -79,12 +103,16 @@ class Ingest:
                 self._confirm(taken)
                 self._waiting.append(taken)
                 self._last[taken.stream] = taken.batch
-                self._closed[taken.stream] = max(self._closed.get(taken.stream, EVER), taken.closed)
+                self._backlogs.setdefault(taken.stream, Backlog()).add(taken.what.rows, taken.what.newest)
+                self.close(taken.stream, taken.closed)
 
     def want(self, stream: str, wanted: IngestSpec) -> None:
         """From the next batch on, this is put in the buffer."""
         with self._lock:
             self._wanted[stream] = wanted
+            if stream not in self._closed:
+                self._closed[stream] = EVER
+                self._backlogs[stream] = Backlog()
 
     def take(self, stream: StreamInput, batch: int, df: DataFrame) -> None:
         """Put the rows of a batch in the buffer."""
@@ -92,15 +120,36 @@ class Ingest:
         while not done:
             terms = closed, wanted = self._terms(stream.name)
             what = self._writer.write(stream, batch, df, closed, wanted)
-            closed = closed if what.newest is None else max(closed, what.newest - stream.skew)
             with self._lock:
                 # Where time went on meanwhile, some of the rows have become late; a new query may want more columns.
                 done = terms == self._terms(stream.name)
                 if done:
                     columns = wanted.columns if wanted.rows else None
+                    closed = self._closed_after(stream, what.rows, what.newest)
                     self._commit(IngestRecord(stream.name, batch, closed, columns, what))
             if not done:
                 self._writer.discard(what)
+
+    def _closed_after(self, stream: StreamInput, rows: int, newest: int | None) -> int:
+        """The time that is closed once a batch has been taken."""
+        backlog, closed = self._backlogs.get(stream.name), self._closed.get(stream.name, EVER)
+        if backlog is not None:
+            if backlog.add(rows, newest):
+                return closed
+            newest = backlog.newest
+        return closed if newest is None else max(closed, newest - stream.skew)
+
+    def catching_up(self, stream: str) -> bool:
+        """Whether the backlog of a stream is still coming."""
+        with self._lock:
+            return stream in self._backlogs
+
+    def caught_up(self, stream: StreamInput) -> None:
+        """A source has brought all that it held when its stream began."""
+        with self._lock:
+            backlog = self._backlogs.pop(stream.name, None)
+            if backlog is not None and backlog.newest is not None:
+                self.close(stream.name, backlog.newest - stream.skew)
 
     def _terms(self, stream: str) -> tuple[int, IngestSpec]:
         with self._lock:
@@ -113,7 +162,7 @@ class Ingest:
         self._confirm(taken)
         self._waiting.append(taken)
         self._last[taken.stream] = taken.batch
-        self._closed[taken.stream] = taken.closed
+        self.close(taken.stream, taken.closed)
         (self._untidy.add if taken.what.aside else self._untidy.discard)(taken.stream)
 
     def since(self, stream: str, columns: Sequence[str], state: StreamState, *, history: bool) -> int:
@@ -155,10 +204,11 @@ class Ingest:
         with self._lock:
             return self._last.get(stream, -1)
 
-    def booked(self, stream: str, batch: int) -> None:
+    def booked(self, stream: StreamInput, batch: int, rows: int, newest: int | None) -> None:
         """A batch was answered as it came."""
         with self._lock:
-            self._last[stream] = max(self._last.get(stream, -1), batch)
+            self._last[stream.name] = max(self._last.get(stream.name, -1), batch)
+            self.close(stream.name, self._closed_after(stream, rows, newest))
 
     def waiting(self, stream: str | None = None) -> int:
         """How many batches, of one stream or of all, no tick has got to yet."""
@@ -191,6 +241,8 @@ class Ingest:
         """Close a time: queries are about to be answered up to it."""
         with self._lock:
             self._closed[stream] = max(self._closed.get(stream, EVER), until)
+            if until > EVER:
+                self._backlogs.pop(stream, None)
 
     def merge(self, manifest: Manifest, stream: str | None = None) -> None:
         """Write what was taken, of one stream or of all, into the manifest of a tick."""
@@ -228,6 +280,7 @@ class Ingest:
         with self._lock:
             self._waiting = [taken for taken in self._waiting if taken.stream != stream]
             self._closed.pop(stream, None)
+            self._backlogs.pop(stream, None)
             self._last.pop(stream, None)
             self._wanted.pop(stream, None)
 

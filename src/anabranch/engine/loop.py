@@ -110,7 +110,11 @@ class Loop:
         for stream in streams:
             if stream.name not in self._sources:
                 self._heard[stream.name] = time.monotonic()
-                self._sources[stream.name] = self._source(stream)
+                self._sources[stream.name] = source = self._source(stream)
+                if self._ingest.catching_up(stream.name):
+                    threading.Thread(
+                        target=self._drained, args=(stream.name, source, None), name="anabranch-backlog", daemon=True
+                    ).start()
 
     def want(self, change: Callable[[], None]) -> None:
         """Change something, and run a tick after it."""
@@ -172,7 +176,7 @@ class Loop:
                 self._awaited -= 1
 
     def _drained(self, name: str, source: StreamingQuery, deadline: float | None) -> bool:
-        """Wait until a stream has no more to give; Spark's own call would wait for ever."""
+        """Wait until a stream has no more to give, its backlog included; Spark's own call would wait for ever."""
 
         def wait() -> None:
             try:
@@ -184,6 +188,8 @@ class Loop:
         thread = threading.Thread(target=wait, name="anabranch-await", daemon=True)
         thread.start()
         thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if not thread.is_alive() and source.isActive and self._ingest.catching_up(name):
+            self.want(lambda: self._ingest.caught_up(self._streams[name]))
         return not thread.is_alive()
 
     # -- streams

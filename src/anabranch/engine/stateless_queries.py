@@ -193,14 +193,13 @@ class StatelessQueries:
 
     def _book(self, manifest: Manifest, offer: Offer, answered: Answered) -> None:
         """A batch that did not go through the buffer."""
-        stream, state = offer.stream, manifest.streams[offer.stream.name]
+        state = manifest.streams[offer.stream.name]
         state.batch = offer.batch
         state.rows += answered.rows
         if answered.last is not None:
             state.newest = answered.last if state.newest is None else max(state.newest, answered.last)
             state.passed = state.newest
-            self._ingest.close(stream.name, state.newest - stream.skew)
-        self._ingest.booked(stream.name, offer.batch)
+        self._ingest.booked(offer.stream, offer.batch, answered.rows, answered.last)
 
 
 def _together(found: Sequence[Answered]) -> Answered:

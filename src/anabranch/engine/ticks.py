@@ -148,11 +148,9 @@ class TickRunner:
 
     def _complete(self, manifest: Manifest, names: Sequence[str], silent: Mapping[str, bool]) -> int | None:
         streams = self._registry.streams
+        shown = {name: None if self._ingest.catching_up(name) else manifest.streams[name].newest for name in names}
         return complete_until(
-            {
-                name: Progress(manifest.streams[name].newest, streams[name].skew, silent.get(name, False))
-                for name in names
-            }
+            {name: Progress(shown[name], streams[name].skew, silent.get(name, False)) for name in names}
         )
 
     def _close(self, manifest: Manifest) -> None:
@@ -161,7 +159,8 @@ class TickRunner:
             state = manifest.streams[name]
             readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
             answered = [manifest.queries[each.name].position for each in readers if not self._runtime.is_direct(each)]
-            promised = [] if state.newest is None else [state.newest - stream.skew]
+            shown = None if self._ingest.catching_up(name) else state.newest
+            promised = [] if shown is None else [shown - stream.skew]
             state.closed = max([state.closed, *answered, *promised])
             for each in readers:
                 if self._runtime.is_direct(each) and manifest.queries[each.name].tick == manifest.tick:
