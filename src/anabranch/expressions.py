@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -159,18 +159,30 @@ class Scalar:
         return f"Scalar({self.sql!r})"
 
 
-def all_of(conditions: tuple[Scalar, ...]) -> Scalar:
+def all_of(conditions: Sequence[Scalar]) -> Scalar:
     """A condition that is true where all of some are, which are tested from left to right.
 
-    >>> all_of((Scalar.parsed("`a` > 1 OR `b`"), Scalar.parsed("`c`"))).sql
+    >>> all_of([Scalar.parsed("`a` > 1 OR `b`"), Scalar.parsed("`c`")]).sql
     '(`a` > 1 OR `b`) AND `c`'
     """
+    return _connected(exp.And, conditions, exp.true())
+
+
+def any_of(conditions: Sequence[Scalar]) -> Scalar:
+    """A condition that is true where one of some is, which are tested from left to right.
+
+    >>> any_of([Scalar.parsed("`a` > 1 AND `b`"), Scalar.parsed("`c`")]).sql
+    '(`a` > 1 AND `b`) OR `c`'
+    """
+    return _connected(exp.Or, conditions, exp.false())
+
+
+def _connected(by: type[exp.Connector], conditions: Sequence[Scalar], none: exp.Expr) -> Scalar:
     if not conditions:
-        return Scalar(exp.true())
-    trees = [_closed(each.tree) for each in conditions]
-    whole = trees[0]
-    for each in trees[1:]:
-        whole = exp.And(this=whole, expression=each)
+        return Scalar(none)
+    whole, *others = (_closed(each.tree) for each in conditions)
+    for each in others:
+        whole = by(this=whole, expression=each)
     return Scalar(whole)
 
 

@@ -21,6 +21,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from anabranch import storage
 from anabranch.operators import segments
+from anabranch.spark.continuous.hosted_task import HostedTask
 
 NEVER = 1_000_000
 WIDTH = 64
@@ -123,6 +124,7 @@ def watched_workers(
         usual = DataFrame.mapInArrow
 
         def mapped(df: DataFrame, task: Any, *rest: Any, **more: Any) -> Any:
+            task = task.inside() if isinstance(task, HostedTask) else task  # a host would not be watched
             return usual(df, Watched(task, str(folder), str(said), at, longest_log), *rest, **more)
 
         patch.setattr(DataFrame, "mapInArrow", mapped)

@@ -146,7 +146,7 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             "best": lambda w: w.adaptive("fixed", best),
             "plain": Workload.plain,
         },
-        rounds=1 if quick else 2,
+        rounds=1,
     )
     return [
         informed("width 12: plain Spark / ours", found.ratio("plain", "ours"), found.describe("plain", "ours")),

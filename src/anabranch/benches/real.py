@@ -46,7 +46,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     found = race(
         {"ours": Workload.adaptive, "best": lambda w: w.adaptive("fixed", best), "plain": Workload.plain},
         work,
-        rounds=1 if quick else 2,
+        rounds=1,
         warm_up_on=work.rehearsal(),
     )
     return [

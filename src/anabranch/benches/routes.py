@@ -38,7 +38,7 @@ def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     found = _against_the_best(work, rounds=1 if quick else 5)
     return [
         _over_best("two regimes", found, 1.3),
-        _over_plain("two regimes", work, found, quick, 2.8),
+        _over_plain("two regimes", work, found, 2.8),
         *([] if quick else _policies(work, found)),
     ]
 
@@ -52,7 +52,7 @@ def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     found = _against_the_best(work, rounds=1 if quick else 5)
     return [
         _over_best("six classes", found, 2.0),
-        _over_plain("six classes", work, found, quick, 3.5),
+        _over_plain("six classes", work, found, 3.5),
     ]
 
 
@@ -124,7 +124,7 @@ def native_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             "best": lambda at: native.fixed(spark, at, best),
         },
         path,
-        rounds=5,
+        rounds=2,
         warm_up_on=sample,
     )
     ratio = found.ratio("best", "ours")
@@ -169,8 +169,8 @@ def _over_best(name: str, found: Race, limit: float) -> Bar:
     )
 
 
-def _over_plain(name: str, work: Workload, found: Race, quick: bool, limit: float) -> Bar:
-    peers = _race(work, {"ours": Workload.adaptive, "plain": Workload.plain}, rounds=1 if quick else 3)
+def _over_plain(name: str, work: Workload, found: Race, limit: float) -> Bar:
+    peers = _race(work, {"ours": Workload.adaptive, "plain": Workload.plain}, rounds=1)
     if peers.answer != found.answer:
         raise InternalError("plain Spark returned other rows")
     ratio, detail = peers.ratio("plain", "ours"), peers.describe("plain", "ours")
@@ -180,7 +180,7 @@ def _over_plain(name: str, work: Workload, found: Race, quick: bool, limit: floa
 def _policies(work: Workload, found: Race) -> list[Bar]:
     """The other ways to find routes, on the same rows."""
     ways = {policy: partial(Workload.adaptive, policy=policy) for policy in ("content", "mesh", "sbr")}
-    other = _race(work, ways, rounds=2)
+    other = _race(work, ways, rounds=1)
     best = found.median("best")
     return [informed(f"two regimes: best single order / {p}", best / other.median(p), other.describe(p)) for p in ways]
 

@@ -10,7 +10,6 @@ nobody has been connected for a while.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import pickle
 import sys
@@ -25,6 +24,7 @@ from anabranch.calls.reply import Bill
 from anabranch.calls.secrets import redacted
 from anabranch.calls.shared_table import SharedTable
 from anabranch.calls.wire import Answers, Predicate, Question, address, packed, received
+from anabranch.side_process import sole
 
 IDLE_SECONDS = 10.0
 LOOK_SECONDS = 0.5
@@ -108,17 +108,12 @@ class Caller:
 async def run(folder: Path) -> None:
     """Serve until nobody needs it; if there is a caller for the folder already, leave it to that one."""
     place = address(folder)
-    with place.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return
-        place.unlink(missing_ok=True)
-        caller = Caller(folder)
-        server = await asyncio.start_unix_server(caller.serve, place)
-        await caller.wait_until_idle()
-        place.unlink(missing_ok=True)
-        server.close()
+    with sole(place) as own:
+        if own:
+            caller = Caller(folder)
+            server = await asyncio.start_unix_server(caller.serve, place)
+            await caller.wait_until_idle()
+            server.close()
 
 
 if __name__ == "__main__":

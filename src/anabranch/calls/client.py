@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anabranch import side_process
 from anabranch.calls.reply import Bill
 from anabranch.calls.rules import CallRules
 from anabranch.calls.wire import Answers, Predicate, Question, address, exchanged
 from anabranch.errors import ResourceError
 
-START_SECONDS = 60.0
-START_AGAIN_SECONDS = 2.0
 TRIES = 3
 
 _lines: dict[tuple[int, Path], socket.socket] = {}
@@ -105,31 +101,10 @@ def connected(folder: Path) -> socket.socket:
 
 
 def _connect(folder: Path) -> socket.socket:
-    ends, started = time.monotonic() + START_SECONDS, 0.0
-    while time.monotonic() < ends:
-        line = socket.socket(socket.AF_UNIX)
-        try:
-            line.connect(str(address(folder)))
-            return line
-        except OSError:
-            line.close()
-        if time.monotonic() - started > START_AGAIN_SECONDS:
-            _start(folder)
-            started = time.monotonic()
-        time.sleep(0.01)
-    raise ResourceError(
-        f"no process could be started to make the calls whose answers are kept in {str(folder)!r}",
-        hint="workers need to be able to start processes, and to write to that folder",
-    )
-
-
-def _start(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    subprocess.Popen(
-        [sys.executable, "-m", "anabranch.calls.caller", str(folder)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    line = side_process.connected(address(folder), "anabranch.calls.caller", str(folder))
+    if line is None:
+        raise ResourceError(
+            f"no process could be started to make the calls whose answers are kept in {str(folder)!r}",
+            hint="workers need to be able to start processes, and to write to that folder",
+        )
+    return line

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import pickle
 import socket
 import struct
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 from anabranch.calls.asking import Answer
 from anabranch.calls.reply import Bill
 from anabranch.calls.rules import CallRules
+from anabranch.side_process import exactly, place_of
 
 _SIZE = struct.Struct("!Q")
 
@@ -57,9 +56,7 @@ class Answers:
 
 def address(folder: Path) -> Path:
     """The socket of a folder's caller, on this machine; a folder's own path may be too long for one."""
-    home = Path(tempfile.gettempdir()) / f"anabranch-calls-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    return home / f"{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]}.sock"
+    return place_of("calls", str(folder.resolve()))
 
 
 def packed(message: Any) -> bytes:
@@ -77,15 +74,5 @@ async def received(reader: asyncio.StreamReader) -> Any:
 def exchanged(line: socket.socket, message: Any) -> Any:
     """Send a message and wait for the answer; ConnectionError if the other side has gone."""
     line.sendall(packed(message))
-    (size,) = _SIZE.unpack(_exactly(line, _SIZE.size))
-    return pickle.loads(_exactly(line, size))
-
-
-def _exactly(line: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = line.recv(min(size - len(parts), 1 << 20))
-        if not part:
-            raise ConnectionResetError("the process that makes calls has ended")
-        parts += part
-    return bytes(parts)
+    (size,) = _SIZE.unpack(exactly(line, _SIZE.size))
+    return pickle.loads(exactly(line, size))

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -27,9 +28,11 @@ from anabranch.operators.base import Tick
 from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
-from anabranch.spark.continuous.exchange import CELL, Exchange, Slots
+from anabranch.spark.continuous.exchange import CELL, Exchange, Slots, Wanted
 from anabranch.spark.continuous.grid import Grid
+from anabranch.spark.continuous.hosted_task import HostedTask
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
+from anabranch.spark.continuous.sums_together import sums_together
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
 from anabranch.spark.mapping import map_in_arrow
@@ -148,6 +151,7 @@ class NetworkTick:
         self._readers: dict[tuple[str, str], list[CellStep]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
+        self._instead: dict[Wanted, Wanted] = {}
 
     def frames(self) -> list[DataFrame]:
         """The parts of the job; their rows say what was written, as far as reports of cells do not."""
@@ -207,16 +211,16 @@ class NetworkTick:
         """Run a layer; a part of the job if nothing reads what comes out."""
         setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
         exchange, slots = Exchange(setting.grid.each), Slots()
-        for _, step in map(self._chosen.__getitem__, nodes):
-            for wanted in (wanted for each in step.inputs for wanted in each):
-                exchange.send(wanted)
+        wanted = [each for node in nodes for inputs in self._chosen[node][1].inputs for each in inputs]
+        self._instead |= sums_together(wanted)
+        for each in wanted:
+            exchange.send(self._instead.get(each, each))
         outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
         folder = str(setting.folder / STATE)
-        task = CellTask(
-            setting.owner, tasks, folder, self._prefix, self._reports, self._folder, setting.state_bytes, schema
-        )
+        cells = CellTask(setting.owner, tasks, folder, self._prefix, self._folder, setting.state_bytes, schema)
+        task = HostedTask(cloudpickle.dumps(cells), self._reports)  # type: ignore[no-untyped-call]
         sent = setting.views.select(exchange.text, self._begins).repartition(len(setting.grid), CELL)
         if schema is None:
             return [map_in_arrow(sent, task, PATHS)]
@@ -252,7 +256,7 @@ class NetworkTick:
             taps,
             step.columns,
             step.schema,
-            tuple(tuple(exchange.found(wanted) for wanted in each) for each in step.inputs),
+            tuple(tuple(exchange.found(self._instead.get(each, each)) for each in inputs) for inputs in step.inputs),
             replace(self._tick, origin=first(member.state.origins, stage.streams), slides=stage.slides),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,

@@ -1,7 +1,7 @@
-"""Python workers that are there when they are needed.
+"""Python workers, and hosts of cells, that are there when they are needed.
 
-A worker's first task waits until it has started and imported Arrow, pandas and our operators, which takes seconds.
-While the driver still makes plans, workers can do so already.
+A worker's first task waits until it has started and imported Arrow and pandas, and until the host of its cell has
+imported our operators, which takes seconds. While the driver still makes plans, they can do so already.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+
+from anabranch.spark.continuous.hosted_task import FAMILY, start_hosts
 
 _begun: set[str] = set()
 
@@ -28,12 +31,13 @@ def warm_up(spark: SparkSession) -> None:
 
 def _start(spark: SparkSession, tasks: int) -> None:
     with suppress(Exception):  # a session that is stopped meanwhile needs no workers
-        spark.range(0, tasks, 1, tasks).mapInArrow(_import, "id long").collect()
+        spark.range(0, tasks, 1, tasks).mapInArrow(partial(_import, FAMILY), "id long").collect()
 
 
-def _import(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import anabranch.engine.store
-    import anabranch.spark.continuous.cell_task  # noqa: F401
+def _import(family: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import anabranch.engine.store  # noqa: F401
+
+    start_hosts(family)
 
     pa.array([0.0]).to_pandas()
     yield from batches

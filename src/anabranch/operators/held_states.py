@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
+from threading import RLock
 from typing import Generic, TypeVar
 
 SHARE = 0.25
@@ -30,23 +31,26 @@ class HeldStates(Generic[State]):
     def __init__(self) -> None:
         self.bytes = 0
         self._states: OrderedDict[Hashable, tuple[State, int]] = OrderedDict()
+        self._lock = RLock()  # tasks of several workers run in one host
 
     def take(self, key: Hashable) -> State | None:
         """Take a state out, if it is there."""
-        if key not in self._states:
-            return None
-        state, size = self._states.pop(key)
-        self.bytes -= size
-        return state
+        with self._lock:
+            if key not in self._states:
+                return None
+            state, size = self._states.pop(key)
+            self.bytes -= size
+            return state
 
     def put(self, key: Hashable, state: State, held_bytes: int, most_bytes: int) -> None:
         """Hold a state with so many bytes of rows; others go to make room, and so does it if it is too large alone."""
-        self.take(key)
-        self._states[key] = state, held_bytes + OVERHEAD_BYTES
-        self.bytes += held_bytes + OVERHEAD_BYTES
-        while self.bytes > most_bytes:
-            _, (_, size) = self._states.popitem(last=False)
-            self.bytes -= size
+        with self._lock:
+            self.take(key)
+            self._states[key] = state, held_bytes + OVERHEAD_BYTES
+            self.bytes += held_bytes + OVERHEAD_BYTES
+            while self.bytes > most_bytes:
+                _, (_, size) = self._states.popitem(last=False)
+                self.bytes -= size
 
 
 def usual_bytes() -> int:

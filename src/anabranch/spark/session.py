@@ -65,6 +65,7 @@ def own_session(spark: SparkSession, partitions: int) -> SparkSession:
     session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # has smallest and largest values
     session.conf.set("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     session.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "100000")  # no job to list known files
+    session.conf.set("spark.sql.constraintPropagation.enabled", "false")  # takes time exponential in many conditions
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_ROWS))
     return session

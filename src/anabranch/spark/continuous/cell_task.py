@@ -1,8 +1,8 @@
-"""A layer of the network in a worker: the rows of one cell meet the operators that hold the cell's state.
+"""A layer of the network: the rows of one cell meet the operators that hold the cell's state.
 
-A worker keeps the states that it has seen. Which worker gets which cell is up to Spark: one that is behind reads what
-it has missed from the log, and a state that took part in a tick that was never committed is not the prefix of any log
-and starts anew.
+The process that runs it, a host (`cell_host.py`), keeps the states that it has seen. One that is behind reads what it
+has missed from the log, and a state that took part in a tick that was never committed is not the prefix of any log and
+starts anew.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, nex
 from anabranch.operators.tapped import Tap, TappedOperator
 from anabranch.ordering.base import Seed
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
-from anabranch.spark.mailbox import Address
 
 NODE = "_node"
 _held: HeldStates[CellState] = HeldStates()
@@ -189,7 +188,7 @@ class NodeTask:
 
 @dataclass(frozen=True)
 class CellTask:
-    """The function of a layer that Spark runs over each cell.
+    """What a layer does with the rows of each cell.
 
     Parameters
     ----------
@@ -201,12 +200,10 @@ class CellTask:
         Where segments are.
     attempt
         Part of the names of what is written.
-    reports
-        Where reports go.
     answers
         Where answers go.
     state_bytes
-        What a worker may hold of the states of all cells that it has seen.
+        What a host may hold of the states of all cells that it has seen.
     schema
         Of what leaves the task: the output of those operators that others read, told apart by `NODE`.
     """
@@ -215,17 +212,12 @@ class CellTask:
     nodes: tuple[NodeTask, ...]
     folder: str
     attempt: str
-    reports: Address
     answers: Answers
     state_bytes: int | None = None
     schema: pa.Schema | None = None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Advance the cell by a tick; the last batch is let go when all is written."""
-        found = list(batches)
-        if not found:
-            return
-        table = pa.Table.from_batches(found)
+    def run(self, table: pa.Table, report: Callable[[Reports], None]) -> Iterator[pa.RecordBatch]:
+        """Advance the cell by a tick and report it; the last batch comes when all is written."""
         cell, arrived = cell_of(table), Arrived(table)
         log = LogFile(Path(self.folder), f"{self.attempt}-{cell}-{uuid.uuid4().hex[:8]}.log")
         answers, reports = self.answers.begin(), Reports()
@@ -244,7 +236,7 @@ class CellTask:
         written = tuple(answers.close())
         if reports:
             first = next(iter(reports))
-            self.reports.send(reports | {first: replace(reports[first], written=written)})
+            report(reports | {first: replace(reports[first], written=written)})
         if waiting is not None:
             yield waiting
 

@@ -115,13 +115,16 @@ class Summed:
         Columns to sum up, each with the name of its bundle, and whether it has integers: of others only the count is
         of interest.
     timed
-        Whether the first and last time of the rows are told.
+        Whether the first and last time of the rows are among the columns.
+    weights
+        Columns with numbers of elements.
     """
 
     flow: Sql
     keys: tuple[str, ...]
     sums: tuple[tuple[str, str, bool], ...]
     timed: bool
+    weights: tuple[str, ...] = (WEIGHT,)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,7 +135,8 @@ class Summed:
     def _items(self) -> dict[str, str]:
         bundles = {new: _bundle(name, integers) for name, new, integers in self.sums}
         times = {OLDEST: f"min({TIME})", NEWEST: f"max({TIME})"} if self.timed else {}
-        return {name: quoted(name) for name in (*self.keys, START, END)} | {WEIGHT: f"sum({WEIGHT})"} | bundles | times
+        weights = {name: f"sum({name})" for name in self.weights}
+        return {name: quoted(name) for name in (*self.keys, START, END)} | weights | bundles | times
 
     @property
     def text(self) -> str:
