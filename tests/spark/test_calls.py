@@ -190,7 +190,7 @@ def test_secrets_stay_in_the_environment(spark: SparkSession, tmp_path: Path, mo
     f = ab.Filter(ab.predicate(told, "text", cache=tmp_path / "answers"), on_error="quarantine", state=tmp_path / "f")
     assert f.apply(texts(spark, 10)).count() == 0
     assert f.quarantined().count() == 10
-    assert secret.encode() not in cloudpickle.dumps(f._evaluator(f.predicates[0], None))  # type: ignore[no-untyped-call,arg-type]
+    assert secret.encode() not in cloudpickle.dumps(f._tasks.evaluator(f.predicates[0], None))  # type: ignore[no-untyped-call,arg-type]
     assert secret not in str(f.quarantined().collect()) + str(f.events()) + str(f.report())
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) > 2

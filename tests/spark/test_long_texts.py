@@ -61,7 +61,7 @@ def test_no_whole_text_leaves_a_worker(documents: DataFrame, monkeypatch: pytest
 def test_the_pilot_of_python_predicates_tells_of_short_texts_only(documents: DataFrame) -> None:
     f = ab.Filter(*predicates(), policy="mesh")
     (stage,) = stages(f.predicates, strict=False)
-    found = judge_sample(documents, f._task(documents, stage, f.predicates, TaskOrigin("test")))
+    found = judge_sample(documents, f._tasks.task(documents, stage, f.predicates, TaskOrigin("test"), "test"))
     assert set(found.attributes) == {"body", "kind", "id"}
     assert set(found.attributes["body"].to_pylist()) == {None}
     assert set(found.attributes["kind"].to_pylist()) == {"kind-0", "kind-1", "kind-2"}
