@@ -131,7 +131,7 @@ def test_a_gap_of_years_costs_nothing() -> None:
     assert Counter((row["_time"], values(row)) for row in found.to_pylist()) == want
 
 
-def test_what_is_there_for_long_is_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_for_long_is_emitted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rstream, "PART_ROWS", 1000)
     operator = RStream()
     table = to_table([held(0, FOREVER), held(SECOND, 2 * SECOND)], 10**9)

@@ -73,7 +73,7 @@ def evaluator(flavour: Flavour, test: Callable[[Any], Any], **options: Any) -> E
 
 def said(verdict: Verdict) -> dict[int, str]:
     """What failures say, without the lines that said it."""
-    return {at: PLACE.sub("", told) for at, told in (verdict.failures or {}).items()}
+    return {at: PLACE.sub("", failure) for at, failure in (verdict.failures or {}).items()}
 
 
 def test_a_failure_names_the_line_of_the_function_not_what_it_called() -> None:

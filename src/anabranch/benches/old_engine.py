@@ -50,13 +50,13 @@ def _bars(name: str, text: str, processes: dict[str, Process], folder: Path, rou
     for number in range(rounds + 1):  # the first is to warm up
         turn = number % len(names)
         for each in names[turn:] + names[:turn]:
-            told = processes[each].run(text, folder / f"alone-{each.replace(' ', '-')}-{name[:4]}-{number}")
-            found = (told["count"], told["checksum"])
+            reply = processes[each].run(text, folder / f"alone-{each.replace(' ', '-')}-{name[:4]}-{number}")
+            found = (reply["count"], reply["checksum"])
             result.answer = result.answer or found
             if found != result.answer:
                 raise InternalError(f"{each} answered {found[0]} rows, or others, instead of {result.answer[0]}")
             if number:
-                result.seconds[each].append(told["seconds"])
+                result.seconds[each].append(reply["seconds"])
     bar = f"one query alone, {name}: new engine / old engine"
     return [
         at_most(bar, result.ratio("new", "old"), 1.03, result.describe("new", "old")),
@@ -75,10 +75,10 @@ class Process:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps({"text": text, "out": str(out)}), file=self._process.stdin, flush=True)
-        told = self._process.stdout.readline()
-        if not told:
+        reply = self._process.stdout.readline()
+        if not reply:
             raise InternalError("a process of the bench has ended; its last words are above")
-        answer: dict[str, Any] = json.loads(told)
+        answer: dict[str, Any] = json.loads(reply)
         return answer
 
 

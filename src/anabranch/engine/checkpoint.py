@@ -34,5 +34,5 @@ class Checkpoint:
         self.log.commit_between_ticks(self.manifest)
 
     def is_current(self) -> bool:
-        """Whether nobody else has committed a tick since this engine has."""
+        """Whether no other engine has committed a tick since this one."""
         return committed(self.folder) == self.manifest.tick

@@ -186,7 +186,7 @@ class Engine:
         Parameters
         ----------
         changing
-            Say so if it will change while queries with windows run. Queries that have begun without it have joined its
+            Whether it will change while queries with windows run. Queries that have begun without it have joined its
             rows once and for all; only those that read rows at their own instant, as `[Now]` does, follow every change.
         """
         self._registration.require_free(name)
@@ -256,10 +256,10 @@ class Engine:
         Parameters
         ----------
         materialise
-            What is kept of its answer for those who ask for it. `none`: nothing, once its sink has had it. `matches`:
-            its rows or changes, and who asks for the relation adds them up. `current`: the relation as well, again and
-            again. `auto`: the relation whenever its changes are as many as its rows, so that asking costs the same at
-            any age, and keeping at most twice the changes.
+            What is kept of its answer to be read. `none`: nothing, once its sink has had it. `matches`: its rows or
+            changes, which a reader of the relation adds up. `current`: the relation as well, again and again. `auto`:
+            the relation whenever its changes are as many as its rows, so that reading costs the same at any age, and
+            keeping at most twice the changes.
         join
             `auto`: joins probe windows in an order that follows the data; `fixed`: in the order in which the inputs
             are written; `xjoin`: as a tree of joins of two that keeps what it finds on the way.
@@ -334,7 +334,7 @@ class Engine:
         return bind(text, self.catalog, name)
 
     def execute(self, script: str | Sequence[Statement], *, bounded: bool = False) -> list[str]:
-        """Carry out statements (`Create Stream`, `Create Query`, `Show`, ...) and return what they have to say.
+        """Carry out statements (`Create Stream`, `Create Query`, `Show`, ...) and return their output.
 
         Streams are read as they grow, or, if `bounded`, as they are, for `run_batch`.
         """

@@ -144,7 +144,7 @@ class ContinuousQuery:
         return self._host.filters(self)
 
     def report(self) -> JoinReport:
-        """How its joins go about it: for each input the order in which it probes the others, and what that costs."""
+        """How its joins run: for each input the order in which it probes the others, and what that costs."""
         return self._host.join_report(self)
 
     def explain(self) -> str:

@@ -46,7 +46,7 @@ class Registration:
     registry
         What is registered.
     ingest
-        Is told which columns and sums of streams queries need.
+        Puts in the buffer what queries need of streams.
     runtime
         Compiles queries.
     results

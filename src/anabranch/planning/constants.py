@@ -27,7 +27,7 @@ from anabranch.rules.factors import Op
 CONSTANT = "_constant"
 EXACT_IN_FLOAT = 1 << 24
 EXACT_DIGITS = 15
-"""Decimals of so many digits become the nearest double, whoever reads them."""
+"""Decimals of so many digits become the nearest double, in Spark as in Python."""
 _OPS: dict[type[exp.Expr], Op] = {
     exp.EQ: Op.EQUAL,
     exp.GT: Op.GREATER,

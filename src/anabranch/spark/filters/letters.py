@@ -82,7 +82,7 @@ def deliver(metrics: Mapping[str, Any], recipient: Recipient) -> None:
 
 
 class _Streams:
-    """Who is to be told of the progress of streaming queries; one listener per session."""
+    """Who receives the progress of streaming queries; one listener per session."""
 
     def __init__(self) -> None:
         self.recipients: WeakValueDictionary[str, Any] = WeakValueDictionary()
