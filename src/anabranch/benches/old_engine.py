@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import anabranch
 from anabranch.benches import alone_program
-from anabranch.benches.cql import feed
+from anabranch.benches.cql import stream_files
 from anabranch.benches.harness import Race
 from anabranch.errors import InternalError, QueryError
 from anabranch.measure import Bar, at_most, informed
@@ -36,7 +36,7 @@ def alone(spark: SparkSession, folder: Path, quick: bool, *, old: Path | None) -
         return []
     if not (old / "src" / "anabranch").is_dir():
         raise QueryError(f"{str(old)!r} is not a worktree of this project", hint="git worktree add PATH COMMIT")
-    given = feed(folder, "alone", 3 if quick else 6, ROWS, (3 if quick else 6) * 120.0)
+    given = stream_files(folder, "alone", 3 if quick else 6, ROWS, (3 if quick else 6) * 120.0)
     ours = Path(anabranch.__file__).parents[1]
     sources = {"old": old / "src", "new": ours, "new again": ours}
     with ExitStack() as stack:

@@ -53,7 +53,7 @@ from anabranch.spark.learned import state_file
 from anabranch.spark.names import folding, unused_name
 from anabranch.spark.native import catalyst
 
-Sink = Callable[[DataFrame, int], Any]
+BatchSink = Callable[[DataFrame, int], Any]
 Aside = Callable[[DataFrame, str, Sequence[str]], DataFrame]
 
 
@@ -207,7 +207,7 @@ class Filter:
             raise QueryError("the filter has not been applied yet", hint="call apply(df) first, or pass the DataFrame")
         return found
 
-    def foreach_batch(self, sink: Sink) -> Callable[[DataFrame, int], None]:
+    def foreach_batch(self, sink: BatchSink) -> Callable[[DataFrame, int], None]:
         """A function for `writeStream.foreachBatch` that filters each micro-batch and hands it to the sink.
 
         Between micro-batches the order is decided anew, also for native predicates: their profile rides on the pass
@@ -220,7 +220,7 @@ class Filter:
             self._ledger.save_all(self._remote)
         return RemoteBatches(Filter, self.predicates, self._options, self._remote, sink)
 
-    def run_batch(self, sink: Sink, batch: DataFrame, batch_id: int) -> None:
+    def run_batch(self, sink: BatchSink, batch: DataFrame, batch_id: int) -> None:
         """Filter one micro-batch for a sink; see `foreach_batch`."""
         require_frame(batch)
         self._applied = batch
