@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import DataError
-from anabranch.operators import arrangement, rstream
+from anabranch.operators import arrangement, rstream, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Tick
 from anabranch.operators.rstream import RStream
 from tiers import tiers
@@ -28,7 +28,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param:
         monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
         monkeypatch.setattr(arrangement, "SETTLE_SHARE", 0.0)
-        monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
         monkeypatch.setattr(rstream, "PART_ROWS", 3)
 
 
