@@ -7,14 +7,11 @@ from sqlglot import exp
 from anabranch.cql.catalog import folded
 from anabranch.cql.dialect import parse_query
 from anabranch.engine import sysqueries, sysstream
-from anabranch.engine.checkpoint import Checkpoint
-from anabranch.engine.ingest import RECORDS, Ingest
+from anabranch.engine.ingest import RECORDS
 from anabranch.engine.layout import STATE
 from anabranch.engine.network import forget_nodes
-from anabranch.engine.query_runtime import QueryRuntime
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.registration import Registration
-from anabranch.engine.registry import Registry
-from anabranch.engine.result_store import ResultStore
 from anabranch.engine.scheduler import Scheduler
 from anabranch.errors import QueryError, suggest
 from anabranch.logical_plan import scans
@@ -26,37 +23,17 @@ class Dropping:
 
     Parameters
     ----------
-    checkpoint
-        Where that is committed.
-    registry
-        What is registered.
-    ingest
-        Takes batches of streams.
-    runtime
-        Knows the programs of queries.
-    results
-        Holds answers and what else has files.
+    parts
+        Of the engine; what is gone is committed to its checkpoint.
     registration
         Says which columns of streams are still needed.
     scheduler
         Stops queries.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        registry: Registry,
-        ingest: Ingest,
-        runtime: QueryRuntime,
-        results: ResultStore,
-        registration: Registration,
-        scheduler: Scheduler,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._registry = registry
-        self._ingest = ingest
-        self._runtime = runtime
-        self._results = results
+    def __init__(self, parts: EngineParts, registration: Registration, scheduler: Scheduler) -> None:
+        self._checkpoint, self._registry = parts.checkpoint, parts.registry
+        self._ingest, self._runtime, self._results = parts.ingest, parts.runtime, parts.results
         self._registration = registration
         self._scheduler = scheduler
 

@@ -35,6 +35,7 @@ from anabranch.engine.inputs import RelationInput, StreamInput, require_differen
 from anabranch.engine.manifest import Manifest, StreamState
 from anabranch.engine.network_graph import NetworkGraph
 from anabranch.engine.overview import Overview, overview
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_host import QueryHost
 from anabranch.engine.query_runtime import QueryRuntime
@@ -125,13 +126,15 @@ class Engine:
         self._results = ResultStore(spark, folder)
         self._runtime = QueryRuntime(spark, folder, manifest.cells, registry, state_bytes)
         self._ingest = Ingest(folder, manifest, BatchWriter(folder, self._runtime.over))
-        parts = (self._checkpoint, registry, self._ingest, self._runtime)
-        self._scheduler = Scheduler(spark, *parts, self._results, self._history)
+        parts = EngineParts(
+            spark, self._checkpoint, registry, self._ingest, self._runtime, self._results, self._history
+        )
+        self._scheduler = Scheduler(parts)
         self._loop, self._runner = self._scheduler.loop, self._scheduler.runner
-        self._registration = Registration(spark, *parts, self._results, self._loop)
-        self._changes = RelationChanges(*parts, self._registration, self._loop)
-        self._host = QueryHost(self._checkpoint, registry, self._runtime, self._results, self._history, self._scheduler)
-        self._dropping = Dropping(*parts, self._results, self._registration, self._scheduler)
+        self._host = QueryHost(parts, self._scheduler)
+        self._registration = Registration(parts, self._loop)
+        self._changes = RelationChanges(parts, self._registration, self._loop)
+        self._dropping = Dropping(parts, self._registration, self._scheduler)
 
     @property
     def _manifest(self) -> Manifest:

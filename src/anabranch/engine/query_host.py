@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from anabranch.engine.checkpoint import Checkpoint
 from anabranch.engine.join_report import JoinReport
 from anabranch.engine.manifest import QueryState
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
-from anabranch.engine.query_runtime import QueryRuntime
-from anabranch.engine.registry import Registry
-from anabranch.engine.result_store import ResultStore
 from anabranch.engine.scheduler import Scheduler
 from anabranch.engine.shared_nodes import shared_nodes
-from anabranch.engine.tick_history import TickHistory
 from anabranch.events import QueryFailed
 from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
@@ -24,34 +20,15 @@ class QueryHost:
 
     Parameters
     ----------
-    checkpoint
-        How far queries are.
-    registry
-        All queries.
-    runtime
-        Their programs.
-    results
-        Their answers.
-    history
-        Gets their events.
+    parts
+        Of the engine.
     scheduler
-        Runs them.
+        Runs queries.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        registry: Registry,
-        runtime: QueryRuntime,
-        results: ResultStore,
-        history: TickHistory,
-        scheduler: Scheduler,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._registry = registry
-        self._runtime = runtime
-        self._results = results
-        self._history = history
+    def __init__(self, parts: EngineParts, scheduler: Scheduler) -> None:
+        self._checkpoint, self._registry, self._runtime = parts.checkpoint, parts.registry, parts.runtime
+        self._results, self._history = parts.results, parts.history
         self.scheduler = scheduler
 
     def state(self, query: ContinuousQuery) -> QueryState:

@@ -7,23 +7,19 @@ from dataclasses import replace
 from typing import get_args
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine.batch_writer import IngestSpec
-from anabranch.engine.checkpoint import Checkpoint
-from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import MATERIALISE, SUMMED, QueryState, StreamState
 from anabranch.engine.network import new_nodes
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
-from anabranch.engine.query_runtime import QueryRuntime
-from anabranch.engine.registry import Registry
-from anabranch.engine.result_store import ResultStore
 from anabranch.errors import QueryError, suggest
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
@@ -39,38 +35,15 @@ class Registration:
 
     Parameters
     ----------
-    spark
-        The user's session.
-    checkpoint
-        Knows queries of earlier runs.
-    registry
-        What is registered.
-    ingest
-        Puts in the buffer what queries need of streams.
-    runtime
-        Compiles queries.
-    results
-        Holds answers.
+    parts
+        Of the engine; its checkpoint knows queries of earlier runs.
     loop
-        Runs ticks: queries are added between them.
+        Runs ticks: streams and queries are added between them.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        checkpoint: Checkpoint,
-        registry: Registry,
-        ingest: Ingest,
-        runtime: QueryRuntime,
-        results: ResultStore,
-        loop: Loop,
-    ) -> None:
-        self._spark = spark
-        self._checkpoint = checkpoint
-        self._registry = registry
-        self._ingest = ingest
-        self._runtime = runtime
-        self._results = results
+    def __init__(self, parts: EngineParts, loop: Loop) -> None:
+        self._spark, self._checkpoint, self._registry = parts.spark, parts.checkpoint, parts.registry
+        self._ingest, self._runtime, self._results = parts.ingest, parts.runtime, parts.results
         self._loop = loop
 
     # -- names

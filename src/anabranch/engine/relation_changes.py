@@ -7,12 +7,11 @@ from datetime import datetime
 
 from pyspark.sql import Column
 
-from anabranch.engine.checkpoint import Checkpoint
 from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import RelationInput
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest
-from anabranch.engine.query_runtime import QueryRuntime
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.registration import Registration
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Rows, change_time
@@ -27,33 +26,17 @@ class RelationChanges:
 
     Parameters
     ----------
-    checkpoint
-        Where changes are committed.
-    registry
-        Relations, and the queries that read them.
-    ingest
-        Knows which rows of streams have come.
-    runtime
-        Knows the relations' contents.
+    parts
+        Of the engine; changes are committed to its checkpoint.
     registration
         Compiles queries again that have not begun.
     loop
         Runs ticks.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        registry: Registry,
-        ingest: Ingest,
-        runtime: QueryRuntime,
-        registration: Registration,
-        loop: Loop,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._registry = registry
-        self._ingest = ingest
-        self._runtime = runtime
+    def __init__(self, parts: EngineParts, registration: Registration, loop: Loop) -> None:
+        self._checkpoint, self._registry = parts.checkpoint, parts.registry
+        self._ingest, self._runtime = parts.ingest, parts.runtime
         self._registration = registration
         self._loop = loop
 

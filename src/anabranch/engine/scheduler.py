@@ -5,24 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import SparkSession
-
 from anabranch.engine import sysqueries, sysstream
-from anabranch.engine.checkpoint import Checkpoint
 from anabranch.engine.failures import of_stream, unwrap
-from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.join_ledger import reordered
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
-from anabranch.engine.query_runtime import QueryRuntime
-from anabranch.engine.registry import Registry
 from anabranch.engine.relation_changes import settled
-from anabranch.engine.result_store import ResultStore
 from anabranch.engine.stateless_queries import Offer
-from anabranch.engine.tick_history import TickHistory
 from anabranch.engine.ticks import TickRunner
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import StreamFailed
@@ -37,44 +30,20 @@ class Scheduler:
 
     Parameters
     ----------
-    spark
-        The user's session.
-    checkpoint
-        Gets the manifest of each tick.
-    registry
-        Streams, relations and queries.
-    ingest
-        Takes batches of streams.
-    runtime
-        Knows the programs of queries.
-    results
-        Passes answers on to sinks.
-    history
-        Gets what ticks publish.
+    parts
+        Of the engine; its checkpoint gets the manifest of each tick, its history what ticks publish.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        checkpoint: Checkpoint,
-        registry: Registry,
-        ingest: Ingest,
-        runtime: QueryRuntime,
-        results: ResultStore,
-        history: TickHistory,
-    ) -> None:
-        self._spark = spark
-        self._checkpoint = checkpoint
-        self._registry = registry
-        self._ingest = ingest
-        self._runtime = runtime
-        self._results = results
-        self._history = history
-        self.runner = TickRunner(spark, checkpoint.folder, registry, ingest, runtime, checkpoint.log)
+    def __init__(self, parts: EngineParts) -> None:
+        self._spark, self._checkpoint, self._registry = parts.spark, parts.checkpoint, parts.registry
+        self._ingest, self._runtime = parts.ingest, parts.runtime
+        self._results, self._history = parts.results, parts.history
+        checkpoint, registry = parts.checkpoint, parts.registry
+        self.runner = TickRunner(parts.spark, checkpoint.folder, registry, parts.ingest, parts.runtime, checkpoint.log)
         self.loop = Loop(
             checkpoint.folder / "sources",
             registry.streams,
-            ingest,
+            parts.ingest,
             lambda stream: self.runner.waits(checkpoint.manifest, stream),
             self._tick,
             self._lost,
