@@ -18,7 +18,7 @@ NOT_IMPORTED = {"benches", "reproduce"}
 FORMER_WORDS = [
     *(r"\b[Ss]hel(f|ved)\b", r"\b[Ii]ntake\b", r"\bstartled\b", r"\bconcerns_all\b", r"\b_[Oo]ffice\b"),
     r"^class (Counting|Contents|Answering|Fed|Did|Allowance|Judged|Cells)\b",
-    r"is no name\b",
+    *(r"is no name\b", r"\b[Ww]hoever\b", r"\blets? go of\b"),
 ]
 """Words that have given way to those of the field: a reader should need no private vocabulary."""
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a filter (`Decision`), a stream or a query."""
+    """Something that happened to a filter (`FilterEvent`), a stream or a query."""
 
 
 @dataclass(frozen=True)
-class Decision(Event):
+class FilterEvent(Event):
     """A filter decides. `at` counts the rows that the deciding worker had processed."""
 
     at: int
@@ -24,7 +24,7 @@ class Decision(Event):
 
 
 @dataclass(frozen=True)
-class Started(Decision):
+class Started(FilterEvent):
     """A worker begins with an order: as written, or learned before."""
 
     order: tuple[str, ...]
@@ -33,7 +33,7 @@ class Started(Decision):
 
 
 @dataclass(frozen=True)
-class Reordered(Decision):
+class Reordered(FilterEvent):
     """The order of predicates changed, for all rows or on the route with these tests."""
 
     before: tuple[str, ...]
@@ -44,7 +44,7 @@ class Reordered(Decision):
 
 
 @dataclass(frozen=True)
-class EffortChanged(Decision):
+class EffortChanged(FilterEvent):
     """The policy profiles more (after a change) or less (while things stay still)."""
 
     mode: str
@@ -55,7 +55,7 @@ class EffortChanged(Decision):
 
 
 @dataclass(frozen=True)
-class PilotDecided(Decision):
+class PilotDecided(FilterEvent):
     """A pilot sample, or the profile of the last micro-batch, fixed the order of native predicates."""
 
     before: tuple[str, ...]
@@ -65,7 +65,7 @@ class PilotDecided(Decision):
 
 
 @dataclass(frozen=True)
-class RoutesChanged(Decision):
+class RoutesChanged(FilterEvent):
     """Routes are tried, kept, or given up; `routes` holds a line of tests and order for each that rows take now.
 
     `order` is the one for all rows; where there are several routes, it waits until they are given up.

@@ -144,7 +144,7 @@ def parts(path: Path) -> list[Path]:
 
 
 def uri(path: Path) -> str:
-    """What Spark has to be told: a bare path might mean HDFS to it. Spark does not decode what is quoted in URIs."""
+    """The path as Spark needs it: a bare one might mean HDFS to it. Spark does not decode what is quoted in URIs."""
     return f"file://{path}"
 
 

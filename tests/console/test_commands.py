@@ -28,7 +28,7 @@ def client_of(stage: Stage) -> Client:
     return Client(stage.service.address, stage.service._access.operator)
 
 
-def told(run: object) -> str:
+def printed(run: object) -> str:
     """What a command prints where there is no terminal."""
     out = io.StringIO()
     assert callable(run)
@@ -39,10 +39,10 @@ def told(run: object) -> str:
 @pytest.mark.spark
 def test_top_shows_queries_as_a_table_and_as_json(stage: Stage) -> None:
     client = client_of(stage)
-    table = told(lambda console: top(client, console))
+    table = printed(lambda console: top(client, console))
     assert "busy" in table
     assert "running" in table
-    found = {each["query"]: each for each in json.loads(told(lambda console: top(client, console, as_json=True)))}
+    found = {each["query"]: each for each in json.loads(printed(lambda console: top(client, console, as_json=True)))}
     assert found["busy"]["rows"] == client.get("/api/queries/busy")["rows"]
     assert found["picked"]["order"] in ("large(size) > odd(size)", "odd(size) > large(size)")
 
@@ -50,29 +50,29 @@ def test_top_shows_queries_as_a_table_and_as_json(stage: Stage) -> None:
 @pytest.mark.spark
 def test_events_are_lines_and_can_be_followed(stage: Stage) -> None:
     client = client_of(stage)
-    lines = told(lambda console: events(client, console, as_json=True)).splitlines()
+    lines = printed(lambda console: events(client, console, as_json=True)).splitlines()
     assert {json.loads(line)["filter"] for line in lines} == {"picked/1"}
-    started = told(lambda console: events(client, console, kind="Started", follow=True, seconds=0))
+    started = printed(lambda console: events(client, console, kind="Started", follow=True, seconds=0))
     assert "starts with" in started
-    assert told(lambda console: events(client, console, filter="nobody")) == ""
+    assert printed(lambda console: events(client, console, filter="nobody")) == ""
 
 
 @pytest.mark.spark
 def test_statements_and_commands_of_the_shell(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(stage)
-    said = told(lambda console: sql(client, console, command="Create View tiny As Select host From calls [Rows 2]"))
+    said = printed(lambda console: sql(client, console, command="Create View tiny As Select host From calls [Rows 2]"))
     assert said == "done\n"
-    assert "tiny" in told(lambda console: sql(client, console, command="\\d"))
-    assert "bigint" in told(lambda console: sql(client, console, command="\\d calls"))
-    assert "window range 1 minute" in told(lambda console: sql(client, console, command="\\d busy"))
+    assert "tiny" in printed(lambda console: sql(client, console, command="\\d"))
+    assert "bigint" in printed(lambda console: sql(client, console, command="\\d calls"))
+    assert "window range 1 minute" in printed(lambda console: sql(client, console, command="\\d busy"))
     piped = "Create Query piped As\nSelect host From tiny;\n\\rows busy\n\\q\nnonsense"
     monkeypatch.setattr("sys.stdin", io.StringIO(piped))
-    answer = told(lambda console: sql(client, console))
+    answer = printed(lambda console: sql(client, console))
     assert "query piped runs" in answer
     assert "rows" in answer
-    rows = told(lambda console: sql(client, console, command="\\rows busy", as_json=True))
+    rows = printed(lambda console: sql(client, console, command="\\rows busy", as_json=True))
     assert [each["name"] for each in json.loads(rows)["columns"]] == ["host", "n"]
-    told(lambda console: sql(client, console, command="Drop Query piped; Drop View tiny"))
+    printed(lambda console: sql(client, console, command="Drop Query piped; Drop View tiny"))
     with pytest.raises(QueryError, match="line 1, column 8"):
         sql(client, Console(file=io.StringIO()), command="Select hots From calls")
     with pytest.raises(QueryError, match="no command"):

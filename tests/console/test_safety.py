@@ -25,7 +25,7 @@ ADDRESSES = ["/", "/api/overview", "/api/queries", "/api/live", "/api/openapi.js
 
 @pytest.mark.spark
 @pytest.mark.parametrize("path", ADDRESSES)
-def test_nothing_is_told_without_a_token(stage: Stage, path: str) -> None:
+def test_nothing_is_answered_without_a_token(stage: Stage, path: str) -> None:
     reply = stage.stranger.ask("GET", path)
     assert reply.status == 401
     assert "calls" not in reply.body.decode()

@@ -72,7 +72,7 @@ def test_a_query_is_registered_paused_resumed_and_dropped(stage: Stage) -> None:
     assert {each["role"] for each in entries} == {"operator"}
 
 
-def test_errors_are_told_with_their_place(stage: Stage) -> None:
+def test_errors_are_reported_with_their_place(stage: Stage) -> None:
     found = stage.viewer.ask("POST", "/api/check", {"text": "Select hots From calls [Now]"}).json
     assert not found["ok"]
     (error,) = found["errors"]

@@ -24,7 +24,7 @@ def shown(policy: Reoptimizer, drops: BoolMatrix) -> BoolMatrix:
 
 
 def observation(policy: Reoptimizer, drops: BoolMatrix, costs: Floats, now: float = 0.0) -> Observation:
-    """What the policy is told after a chunk of tuples, all of whose drops are profiled."""
+    """What the policy observes after a chunk of tuples, all of whose drops are profiled."""
     ordered = drops[:, policy.order]
     alive = np.logical_and.accumulate(~ordered, axis=1)
     entered, dropped = np.zeros(policy.filters, dtype=np.int64), np.zeros(policy.filters, dtype=np.int64)

@@ -413,7 +413,7 @@ def test_what_learning_costs_is_little_beside_what_the_best_order_costs(seed: in
 # -- secrets
 
 
-def test_an_error_is_told_without_the_secrets_of_the_environment(
+def test_an_error_is_reported_without_the_secrets_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "tk-0123456789")

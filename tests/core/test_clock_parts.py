@@ -31,7 +31,7 @@ def test_hours_and_weekdays_are_those_of_the_zone(instant: int, zone: str) -> No
     assert clock_part(array, "weekday").to_pylist() == [local.weekday(), None]
 
 
-def test_where_arrow_does_not_know_the_clock_nothing_is_told() -> None:
+def test_where_arrow_does_not_know_the_clock_its_parts_are_null() -> None:
     outside = pa.array([-1, LAST_MICROSECOND + 1], pa.timestamp("us", tz="Europe/Berlin"))
     assert clock_part(outside, "hour").to_pylist() == [None, None]
     unknown = pa.array(np.arange(400) * 7 * HOUR, pa.timestamp("us", tz="PST"))

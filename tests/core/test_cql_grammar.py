@@ -73,8 +73,8 @@ def test_every_other_part_of_a_node_is_refused_by_its_name() -> None:
     for kind, parts in UNDERSTOOD.items():
         for part in sorted(set(kind.arg_types) - parts):
             for value in (True, exp.Null(), [exp.Null()]):
-                told = refusal(kind(**{part: value}))
-                assert re.fullmatch(r"(?s)\S.* is not supported\n  hint: \S.*", told), (kind, part)
+                message = refusal(kind(**{part: value}))
+                assert re.fullmatch(r"(?s)\S.* is not supported\n  hint: \S.*", message), (kind, part)
             count += 1
     assert count > 100
 

@@ -17,7 +17,7 @@ from anabranch.cql.statements import (
     Resume,
     SelectStatement,
     Show,
-    Sink,
+    SinkClause,
     Statement,
 )
 
@@ -78,7 +78,7 @@ def test_a_query_reads_history_and_writes_to_a_sink() -> None:
     found = one("Create Query busy From History Into 'parquet' With (path = 'out') As Istream(Select k From s [Now])")
     assert isinstance(found, CreateQuery)
     assert found.from_history
-    assert found.sink == Sink("parquet", (("path", "out"),))
+    assert found.sink == SinkClause("parquet", (("path", "out"),))
     assert found.text == "Istream(Select k From s [Now])"
     assert found.ast.meta["to_stream"] == "istream"
 

@@ -11,6 +11,6 @@ INNER = {"needs", "reads", "summaries", "direct"}
 
 
 def test_a_query_shows_nothing_of_how_it_is_computed() -> None:
-    text, engine = "Select k From s [Rows 5]", None
-    query: Any = ContinuousQuery(engine, bind(text, Catalog(streams={"s": ("ts", "k")}), "q"), text)  # type: ignore[arg-type]
+    text, host = "Select k From s [Rows 5]", None
+    query: Any = ContinuousQuery(host, bind(text, Catalog(streams={"s": ("ts", "k")}), "q"), text)  # type: ignore[arg-type]
     assert not INNER & set(dir(query))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import anabranch as ab
-from anabranch.benches.invocation import BUSY, KEYS, Checkpoint, invocations
+from anabranch.benches.invocation import BUSY, KEYS, BenchCheckpoint, invocations
 
 
 def test_the_checkpoint_of_the_bench_is_read_as_it_was_counted(tmp_path: Path) -> None:
-    made = Checkpoint(tmp_path / "state", 5)
+    made = BenchCheckpoint(tmp_path / "state", 5)
     made.run(KEYS + 7)
     table = ab.open(made.folder).query(BUSY).current()
     assert dict(zip(table["k"].to_pylist(), table["n"].to_pylist(), strict=True)) == made.counts

@@ -205,10 +205,10 @@ def run(
         here = [e for e in left if e.start < until and (e.start != EVER or origin < until or random.random() < 0.5)]
         here += [e for e in left if e.start >= until and random.random() < 0.2]
         left = [e for e in left if not any(e is other for other in here)]
-        told = operator.advance([table(here)], tick)
-        assert all(start <= time < until for time in told["_start"].to_pylist())
-        assert all(a < b for a, b in zip(told["_start"].to_pylist(), told["_end"].to_pylist(), strict=True))
-        out.append(told)
+        emitted = operator.advance([table(here)], tick)
+        assert all(start <= time < until for time in emitted["_start"].to_pylist())
+        assert all(a < b for a, b in zip(emitted["_start"].to_pylist(), emitted["_end"].to_pylist(), strict=True))
+        out.append(emitted)
         if random.random() < 0.4:
             tables, operator = operator.snapshot(), make()
             operator.restore(tables)
@@ -216,21 +216,21 @@ def run(
     return pa.concat_tables(out)
 
 
-Told = list[tuple[str, dict[str, Any], int, int, int]]
+Emitted = list[tuple[str, dict[str, Any], int, int, int]]
 
 
-def told_by(table: pa.Table) -> Told:
+def emitted_by(table: pa.Table) -> Emitted:
     """Elements: a text of the row, the row, start, end and weight."""
     rows = table.drop_columns(["_start", "_end", "_weight"]).to_pylist()
     columns = (table[name].to_pylist() for name in ("_start", "_end", "_weight"))
     return list(zip(map(repr, rows), rows, *columns, strict=True))
 
 
-def at(told: Told, time: int) -> list[dict[str, Any]]:
+def at(emitted: Emitted, time: int) -> list[dict[str, Any]]:
     """The relation at an instant, from its elements."""
     rows: Counter[str] = Counter()
     shown = {}
-    for text, row, start, end, weight in told:
+    for text, row, start, end, weight in emitted:
         if start <= time < end:
             rows[text] += weight
             shown[text] = row
@@ -262,7 +262,7 @@ def agrees(found: Any, wanted: Any, function: str) -> bool:
 
 
 def check(
-    out: Told, listed: Sequence[Element], wanted: Sequence[Aggregation], kinds: list[pa.Field], keyed: bool
+    out: Emitted, listed: Sequence[Element], wanted: Sequence[Aggregation], kinds: list[pa.Field], keyed: bool
 ) -> None:
     origin = min((each.start for each in listed if each.start != EVER), default=1)
     assert at(out, origin - 1) == []
@@ -294,7 +294,7 @@ def test_every_instant_of_every_cut_is_as_defined(name: str, keyed: bool, seed: 
     for cut in range(2):
         out = run(make, listed, lambda some: table_of(some, case.kind, collide), seed * 10 + cut)
         assert out.schema.names == [*schema.names, "_start", "_end", "_weight"]
-        check(told_by(out), listed, wanted, fields, keyed)
+        check(emitted_by(out), listed, wanted, fields, keyed)
 
 
 def advance(grouping: GroupBy, rows: dict[str, Any], tick: Tick, kinds: dict[str, pa.DataType]) -> list[dict[str, Any]]:

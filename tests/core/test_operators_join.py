@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.joins import overlaps, window_store
-from anabranch.operators import join_window, payload
+from anabranch.operators import join_window, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Operator, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.join import KeyClass, MultiJoin
@@ -71,7 +71,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param:
         monkeypatch.setattr(window_store, "DEAD_SHARE", 0.0)
         monkeypatch.setattr(join_window, "SETTLE_SHARE", 0.0)
-        monkeypatch.setattr(payload, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
         monkeypatch.setattr(overlaps, "MOST_CANDIDATES", 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.operators import arrangement
+from anabranch.operators import arrangement, table_chunks
 from anabranch.operators.base import FOREVER, Tick
 from anabranch.operators.row_window import RowWindow, row_windows
 from tiers import tiers
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
         monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
-        monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
 
 
 def stream(rng: np.random.Generator, size: int) -> list[Row]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import DataError
-from anabranch.operators import arrangement, rstream
+from anabranch.operators import arrangement, rstream, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Tick
 from anabranch.operators.rstream import RStream
 from tiers import tiers
@@ -28,7 +28,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param:
         monkeypatch.setattr(arrangement, "DEAD_SHARE", 0.0)
         monkeypatch.setattr(arrangement, "SETTLE_SHARE", 0.0)
-        monkeypatch.setattr(arrangement, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
         monkeypatch.setattr(rstream, "PART_ROWS", 3)
 
 
@@ -131,7 +131,7 @@ def test_a_gap_of_years_costs_nothing() -> None:
     assert Counter((row["_time"], values(row)) for row in found.to_pylist()) == want
 
 
-def test_what_is_there_for_long_is_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_for_long_is_emitted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rstream, "PART_ROWS", 1000)
     operator = RStream()
     table = to_table([held(0, FOREVER), held(SECOND, 2 * SECOND)], 10**9)

@@ -69,10 +69,10 @@ def run(listed: Sequence[Element], inputs: int, rule: str, seed: int) -> list[di
         for each in here:
             left.remove(each)
         tables = [table_of(here, side, seed % 2 == 0) for side in range(inputs)]
-        told = operator.advance(tables, Tick(start, until, origin if origin < until else None))
-        assert told.column_names == [*KINDS.names, "_start", "_end", "_weight"]
-        assert all(start <= time < until for time in told["_start"].to_pylist())
-        out += told.to_pylist()
+        emitted = operator.advance(tables, Tick(start, until, origin if origin < until else None))
+        assert emitted.column_names == [*KINDS.names, "_start", "_end", "_weight"]
+        assert all(start <= time < until for time in emitted["_start"].to_pylist())
+        out += emitted.to_pylist()
         if random.random() < 0.4:
             tables, operator = operator.snapshot(), SetOperator(inputs, rule)
             operator.restore(tables)
@@ -96,9 +96,9 @@ def test_every_instant_is_as_defined(rule: str, seed: int) -> None:
                 ]
                 wanted[repr(row)] = reference(rule, *counts) if time >= origin else 0
             found: Counter[str] = Counter()
-            for told in out:
-                if told["_start"] <= time < told["_end"]:
-                    found[repr(tuple(told[name] for name in KINDS.names))] += told["_weight"]
+            for emitted in out:
+                if emitted["_start"] <= time < emitted["_end"]:
+                    found[repr(tuple(emitted[name] for name in KINDS.names))] += emitted["_weight"]
             assert +found == +wanted
             assert min(found.values(), default=0) >= 0
 

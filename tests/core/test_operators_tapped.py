@@ -91,12 +91,12 @@ def small(seed: int, ticks: int) -> list[tuple[pa.Table, Tick]]:
 def test_groups_of_sums_are_groups_of_values() -> None:
     one, other = groups(), groups("sums")
     for table, tick in small(seed=1, ticks=6):
-        told = sorted_rows(one.advance([table], tick))
-        assert told
-        assert sorted_rows(other.advance([summed_up(table)], tick)) == told
+        emitted = sorted_rows(one.advance([table], tick))
+        assert emitted
+        assert sorted_rows(other.advance([summed_up(table)], tick)) == emitted
 
 
-def told(operator: TappedOperator, table: pa.Table, tick: Tick) -> dict[str, list[tuple[object, ...]]]:
+def emitted(operator: TappedOperator, table: pa.Table, tick: Tick) -> dict[str, list[tuple[object, ...]]]:
     found: dict[str, list[pa.Table]] = {}
     for key, part in operator.in_parts([table], tick):
         found.setdefault(key, []).append(part)
@@ -118,7 +118,7 @@ def test_each_tap_says_what_its_operators_say_one_after_the_other() -> None:
         )
         changes = sorted_rows(second.advance([between], tick))
         assert changes
-        assert told(both, table, tick) == {"elements": sorted_rows(found), "changes": changes}
+        assert emitted(both, table, tick) == {"elements": sorted_rows(found), "changes": changes}
 
 
 def test_a_restored_operator_goes_on_as_the_one_that_was_saved_with_all_of_its_taps_or_some() -> None:
@@ -127,10 +127,10 @@ def test_a_restored_operator_goes_on_as_the_one_that_was_saved_with_all_of_its_t
     for table, tick in small(seed=3, ticks=6):
         instants = {"contents": np.arange(tick.start, tick.until, 10)}
         asked = Tick(tick.start, tick.until, 0, taps=instants)
-        expected = told(whole, table, asked)
+        expected = emitted(whole, table, asked)
         if restored is not None and alone is not None:
-            assert told(restored, table, asked) == expected
-            assert told(alone, table, asked) == {"changes": expected["changes"]}
+            assert emitted(restored, table, asked) == expected
+            assert emitted(alone, table, asked) == {"changes": expected["changes"]}
         saved = whole.snapshot()
         restored, alone = TappedOperator(groups, taps), TappedOperator(groups, {"changes": CHANGES})
         restored.restore(saved)

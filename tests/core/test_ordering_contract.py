@@ -86,18 +86,18 @@ def test_orders_are_legal_permutations(run: Run, name: str, seed: int) -> None:
 def test_a_new_order_says_why_with_the_filter_that_moved(observation: Observe, name: str, constrained: bool) -> None:
     names, costs = [f"<{f}>" for f in range(5)], prices(3, 5) * 1e-6
     precedence = Precedence(5, frozenset({(4, 0)})) if constrained else None
-    policy, told = make(name, 5, config=CONFIG, precedence=precedence), list[str]()
+    policy, reasons = make(name, 5, config=CONFIG, precedence=precedence), list[str]()
     for drops in stream(3, 5):
         decided = policy.observe(observation(policy, drops, costs))
-        told += [each.why.format(*names) for each in decided if isinstance(each, NewOrder)]
+        reasons += [each.why.format(*names) for each in decided if isinstance(each, NewOrder)]
     by_cost = name == "exhaustive" or (constrained and name in ("agreedy", "auto"))
     pattern = (
         r"[\d.e-]+ us per profiled row instead of [\d.e-]+"
         if by_cost
         else r"at place \d <\d> drops \d+ profiled rows at [\d.]+ us each, <\d> \d+ at [\d.]+ us"
     )
-    assert told or name == "fixed"
-    assert all(re.fullmatch(pattern, each) for each in told), told
+    assert reasons or name == "fixed"
+    assert all(re.fullmatch(pattern, each) for each in reasons), reasons
 
 
 @every_order

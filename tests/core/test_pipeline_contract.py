@@ -104,9 +104,9 @@ def test_the_rows_are_those_of_the_definition(policy: str, failing: float) -> No
     accepted = (stream.passes | stream.fails).all(axis=1)
     undecided = accepted & stream.fails.any(axis=1)
     assert survivors(found) == np.flatnonzero(accepted & ~undecided).tolist()
-    told = {at + failure.row: (failure.filter, failure.message) for at, o in found for failure in o.failures}
-    assert sorted(told) == np.flatnonzero(undecided).tolist()
-    assert all(told[row] == (f := int(stream.fails[row].argmax()), f"{f} on {row}") for row in told)
+    reported = {at + failure.row: (failure.filter, failure.message) for at, o in found for failure in o.failures}
+    assert sorted(reported) == np.flatnonzero(undecided).tolist()
+    assert all(reported[row] == (f := int(stream.fails[row].argmax()), f"{f} on {row}") for row in reported)
 
 
 @every_policy

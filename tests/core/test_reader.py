@@ -480,8 +480,8 @@ def test_a_compaction_runs_as_a_task(tmp_path: Path) -> None:
     assert compaction(tmp_path, 3, [checkpoint.relation]) is None
     made = Compaction(tmp_path, 3, None, tuple(checkpoint.files.plain(1, 3)), (checkpoint.relation,))
     assert made.bytes > 0
-    (told,) = pickle.loads(pickle.dumps(made))(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
-    written = Path(told.to_pylist()[0]["path"])
+    (reported,) = pickle.loads(pickle.dumps(made))(iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+    written = Path(reported.to_pylist()[0]["path"])
     assert checkpoint.files.paths_up_to(3) == [written]
     assert kinds([written]) == [Kind.SNAPSHOT]
 

@@ -220,7 +220,7 @@ def test_routes_whose_benefit_is_gone_become_one_order_again() -> None:
     assert worker.pipeline.reoptimizer.order[0] == 0
     assert "save nothing" in worker.pipeline.reason
     assert worker.pipeline.take_given_up() is not None
-    assert worker.pipeline.take_given_up() is None, "told once: others may have found routes since"
+    assert worker.pipeline.take_given_up() is None, "reported once: others may have found routes since"
 
 
 def test_the_life_of_routes_is_in_the_decisions() -> None:

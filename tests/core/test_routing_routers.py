@@ -139,8 +139,8 @@ def test_content_learns_comes_close_to_content_knows_and_names_the_class() -> No
 
 
 def test_a_classifier_is_dropped_when_tuples_are_not_processed_faster() -> None:
-    told: list[Profiled | TrialEnded] = []
-    learner = ContentLearns(["discrete"], 2, seed=1, config=LearningConfig(prune=False), tell=told.append)
+    reported: list[Profiled | TrialEnded] = []
+    learner = ContentLearns(["discrete"], 2, seed=1, config=LearningConfig(prune=False), tell=reported.append)
     rng = np.random.default_rng(5)
     for _ in range(300):
         kinds = rng.integers(0, 2, 50)
@@ -152,7 +152,7 @@ def test_a_classifier_is_dropped_when_tuples_are_not_processed_faster() -> None:
         produced = rng.random(len(rows)) < np.where(operators == 0, 0.1 + 0.8 * kinds[rows], 0.9 - 0.8 * kinds[rows])
         spent = np.full(50, 2.0 if learner.on_trial else 1.0)
         learner.observe(Seen(rows, operators, produced.astype(float), spent))
-    verdicts = [each for each in told if isinstance(each, TrialEnded)]
+    verdicts = [each for each in reported if isinstance(each, TrialEnded)]
     assert verdicts
     assert not any(each.kept for each in verdicts)
     assert all(each.rate_with < each.rate_without for each in verdicts)
@@ -160,35 +160,35 @@ def test_a_classifier_is_dropped_when_tuples_are_not_processed_faster() -> None:
 
 
 def test_profiling_goes_round_and_takes_the_profiled_operator_first() -> None:
-    told: list[Profiled | TrialEnded] = []
+    reported: list[Profiled | TrialEnded] = []
     config = LearningConfig(profile_probability=0.5, sample_tuples=40)
-    learner = ContentLearns(["discrete", "discrete", "continuous"], 3, seed=1, config=config, tell=told.append)
+    learner = ContentLearns(["discrete", "discrete", "continuous"], 3, seed=1, config=config, tell=reported.append)
     passes, columns = data(6_000)
     orders = learner.orders([column[:200] for column in columns], 200)
     assert (orders[:, 0] == learner.profiled).sum() > 60
     Eddy(learner).run(passes, columns)
-    assert [each.operator for each in told if isinstance(each, Profiled)][:6] == [0, 1, 2, 0, 1, 2]
+    assert [each.operator for each in reported if isinstance(each, Profiled)][:6] == [0, 1, 2, 0, 1, 2]
 
 
 def test_operators_with_a_fixed_place_and_single_ones_are_not_profiled() -> None:
     single = ContentLearns(["discrete"], 1)
     assert single.profiled == -1
-    told: list[Profiled | TrialEnded] = []
-    learner = ContentLearns(["discrete"], 3, costs=np.array([1.0, 1.0, 500.0]), tell=told.append, seed=2)
+    reported: list[Profiled | TrialEnded] = []
+    learner = ContentLearns(["discrete"], 3, costs=np.array([1.0, 1.0, 500.0]), tell=reported.append, seed=2)
     passes, columns = data(20_000)
     Eddy(learner).run(passes, columns[:1])
-    assert {each.operator for each in told} == {0, 1}
+    assert {each.operator for each in reported} == {0, 1}
 
 
 def test_constants_sequences_and_keys_are_never_classifiers() -> None:
     rng = np.random.default_rng(6)
     passes = rng.random((20_000, 2)) < 0.5
-    told: list[Profiled | TrialEnded] = []
+    reported: list[Profiled | TrialEnded] = []
     columns = [np.full(20_000, 3), np.arange(20_000), rng.integers(0, 10**6, 20_000)]
-    learner = ContentLearns(["discrete"] * 3, 2, tell=told.append)
+    learner = ContentLearns(["discrete"] * 3, 2, tell=reported.append)
     Eddy(learner).run(passes, columns)
-    assert told
-    assert all(np.isnan(each.ratios).all() for each in told if isinstance(each, Profiled))
+    assert reported
+    assert all(np.isnan(each.ratios).all() for each in reported if isinstance(each, Profiled))
 
 
 def test_joins_with_fan_outs_are_routed_by_content() -> None:

@@ -770,9 +770,9 @@ class Writer:
     @staticmethod
     def put(distinct: str, listed: Text, text: Text, where: Text, rest: Text, to_stream: str | None) -> Text:
         distinct = "" if distinct == "*" else distinct
-        told = "Select " + distinct + ("{0}" if to_stream is None else to_stream + "({0})")
+        selected = "Select " + distinct + ("{0}" if to_stream is None else to_stream + "({0})")
         return Text.of(
-            told + " From {1}{2}{3}", f"SELECT {distinct}{{0}} FROM {{1}}{{2}}{{3}}", listed, text, where, rest
+            selected + " From {1}{2}{3}", f"SELECT {distinct}{{0}} FROM {{1}}{{2}}{{3}}", listed, text, where, rest
         )
 
     # What is missing and says so.

@@ -62,7 +62,7 @@ class Definition:
             return Counter()
         return Counter(map(comparable, _duckdb().execute(query.duck.replace("@t", str(instant))).fetchall()))
 
-    def difference(self, query: Documented, told: Counter[Row], rng: random.Random) -> str | None:
+    def difference(self, query: Documented, emitted: Counter[Row], rng: random.Random) -> str | None:
         """What rows `(values..., instant, +1 or -1)` say otherwise than DuckDB, at the end and at a few instants."""
         times = self.instants(query)
         if query.to_stream == "Rstream" and query.slides and times:
@@ -73,10 +73,10 @@ class Definition:
         chosen = {*times[-1:], *rng.sample(times, min(len(times), INSTANTS - 1))}
         if query.to_stream != "Rstream" and times:
             chosen.add(rng.randint(times[0], times[-1]))
-        if not self.instants(query) and told:
-            return f"without a row of its streams it says {dict(told)}"
+        if not self.instants(query) and emitted:
+            return f"without a row of its streams it says {dict(emitted)}"
         for instant in sorted(chosen):
-            want, got = self._expected(query, instant), _told(query, told, instant)
+            want, got = self._expected(query, instant), _emitted(query, emitted, instant)
             if want != got:
                 return f"at {instant}\nDuckDB: {_shown(want)}\n  ours: {_shown(got)}"
         return None
@@ -90,9 +90,9 @@ class Definition:
         return now
 
 
-def _told(query: Documented, told: Counter[Row], instant: int) -> Counter[Row]:
+def _emitted(query: Documented, emitted: Counter[Row], instant: int) -> Counter[Row]:
     out: Counter[Row] = Counter()
-    for (*values, time, weight), count in told.items():
+    for (*values, time, weight), count in emitted.items():
         if time == instant or (query.to_stream is None and time <= instant):
             out[tuple(values)] += weight * count
     return Counter({row: count for row, count in out.items() if count})
@@ -141,10 +141,10 @@ def judged(draw: Sequence[Choices]) -> Judged:
     definition = Definition(inputs)
     try:
         case = Case(inputs.streams, inputs.relations, query.cql, Cuts(cuts, cells))
-        told: Counter[Row] = Counter()
+        emitted: Counter[Row] = Counter()
         for row, count in LocalEngine(case, bound(inputs, query)).answer().items():
-            told[(*comparable(row[:-2]), *row[-2:])] += count
-        found = definition.difference(query, told, random.Random(draw[2].below(1000)))
+            emitted[(*comparable(row[:-2]), *row[-2:])] += count
+        found = definition.difference(query, emitted, random.Random(draw[2].below(1000)))
         kind = "difference"
     except duckdb.Error as error:
         found, kind = f"{type(error).__name__}: {error}", type(error).__name__

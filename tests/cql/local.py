@@ -245,9 +245,9 @@ class LocalFlows:
         return pa.concat_tables([self.due[name].select([TIME]) for name in streams])
 
     def stage(self, stage: Stage, flows: Sequence[pa.Table]) -> pa.Table:
-        return stage.named(self.told(stage, flows)[self.cells.tap(stage)])
+        return stage.named(self.emitted(stage, flows)[self.cells.tap(stage)])
 
-    def told(self, stage: Stage, flows: Sequence[pa.Table]) -> dict[str, pa.Table]:
+    def emitted(self, stage: Stage, flows: Sequence[pa.Table]) -> dict[str, pa.Table]:
         """What each tap of the operator gives."""
         count = 1 if stage.single else self.cells.count
         coded = [self._coded(flow, feed) for flow, feed in zip(flows, stage.feeds, strict=True)]
@@ -393,9 +393,9 @@ class LocalEngine:
         history = {name: table_of(self._streams[name], rows) for name, rows in self._arrived.items()}
         tick, begins = Tick(self._position, until), self._position == EVER
         flows = LocalFlows(tick, origins, due, history, self._relations, sequenced, self._cells, begins)
-        told = read(self._query, flows, self._join).select([*self._query.plan.columns, TIME, WEIGHT])
+        emitted = read(self._query, flows, self._join).select([*self._query.plan.columns, TIME, WEIGHT])
         self._position = until
-        return Counter(normalised(row.values()) for row in told.to_pylist())
+        return Counter(normalised(row.values()) for row in emitted.to_pylist())
 
 
 def table_of(stream: Stream, rows: Sequence[Row]) -> pa.Table:

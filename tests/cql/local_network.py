@@ -143,9 +143,9 @@ class NetworkFlows(LocalFlows):
         """What the operator has said in this tick, under the names of the query that asks."""
         node = self.cells.node(stage)
         if node not in self.outputs:
-            self.outputs[node] = stage, self.told(stage, flows)
-        ran, told = self.outputs[node]
-        return stage.named(told[self.cells.tap(stage)], dict(zip(stage.made.names, ran.made.names, strict=True)))
+            self.outputs[node] = stage, self.emitted(stage, flows)
+        ran, emitted = self.outputs[node]
+        return stage.named(emitted[self.cells.tap(stage)], dict(zip(stage.made.names, ran.made.names, strict=True)))
 
 
 class LocalNetwork:

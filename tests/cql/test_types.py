@@ -93,7 +93,7 @@ CAST = "cast one of them, as in Cast(k As String)"
     ],
 )
 def test_types_that_do_not_compare_are_shown_in_the_query(marked: str) -> None:
-    assert refusal(marked) == told(COMPARED, marked, CAST)
+    assert refusal(marked) == message(COMPARED, marked, CAST)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_types_that_do_not_compare_are_shown_in_the_query(marked: str) -> None:
     ],
 )
 def test_types_that_do_not_fit_are_shown_in_the_query(marked: str, what: str, hint: str) -> None:
-    assert refusal(marked) == told(what, marked, hint)
+    assert refusal(marked) == message(what, marked, hint)
 
 
 def refusal(marked: str) -> str:
@@ -126,7 +126,7 @@ def refusal(marked: str) -> str:
     return str(caught.value)
 
 
-def told(what: str, marked: str, hint: str) -> str:
+def message(what: str, marked: str, hint: str) -> str:
     """The whole message; the place is marked in the query."""
     before, place, _ = re.split("[«»]", marked)
     query = marked.replace("«", "").replace("»", "")

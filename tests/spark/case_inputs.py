@@ -34,19 +34,19 @@ def schema_of(stream: Stream) -> str:
     return ", ".join([*(f"{name} {TYPES[its][0]}" for name, its in stream.columns), "ts timestamp", *sequence])
 
 
-def told(stream: Stream, row: Row) -> tuple[Any, ...]:
+def as_spark_row(stream: Stream, row: Row) -> tuple[Any, ...]:
     sequence, time, *values = row
     return (*values, ZERO + timedelta(microseconds=time), *([sequence] if stream.sequenced else []))
 
 
 def bounded(spark: SparkSession, stream: Stream) -> DataFrame:
-    rows = [told(stream, row) for row in stream.arrived]
+    rows = [as_spark_row(stream, row) for row in stream.arrived]
     return spark.createDataFrame(rows, schema_of(stream)).repartition(3)
 
 
 def arrive(stream: Stream, batches: Sequence[int], numbers: range, folder: Path) -> None:
     """One file for each batch with these numbers, in the order of arrival; some are empty."""
-    arrived = [told(stream, row) for row in stream.arrived]
+    arrived = [as_spark_row(stream, row) for row in stream.arrived]
     kinds = [*(TYPES[its][1] for _, its in stream.columns), pa.timestamp("us", tz="UTC"), pa.int64()]
     names = [each.split()[0] for each in schema_of(stream).split(", ")]
     schema = pa.schema(list(zip(names, kinds, strict=False)))

@@ -3,7 +3,7 @@
 Executors are Java processes of their own, with Python workers of their own; one is killed under the filter, one under
 the engine, which is then stopped and started again. FOLDER holds the streams of the engine (see `two_streams.py`), its
 checkpoint and its answers; `FOLDER/home` becomes the home of the cluster. Spark's own file system is one that is not
-there: whatever is not told to be a file is not found.
+there: a path without a scheme is not found.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def filtered(spark: SparkSession, folder: Path) -> dict[str, object]:
 
 def main(folder: Path) -> None:
     spark = cluster(folder)
-    told = filtered(spark, folder) | {"ticks": continuous(spark, folder)}
-    print(json.dumps(told))
+    results = filtered(spark, folder) | {"ticks": continuous(spark, folder)}
+    print(json.dumps(results))
     spark.stop()
 
 

@@ -38,7 +38,7 @@ def counted(f: ab.Filter) -> list[list[Any]]:
     return [[p.predicate, p.executor] for p in f.report().predicates] + [[f.report().rows]]
 
 
-def main(kind: str, told: str) -> None:
+def main(kind: str, out_file: str) -> None:
     builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     folder = Path(tempfile.mkdtemp())
@@ -70,7 +70,7 @@ def main(kind: str, told: str) -> None:
         except ResourceError as error:
             found["engine"] = str(error)
         found["explained"] = again.explain(frame)
-    Path(told).write_text(json.dumps(found))
+    Path(out_file).write_text(json.dumps(found))
     spark.stop()
 
 

@@ -124,10 +124,10 @@ def main(folder: Path, life: str) -> None:
     if life == "switching":
         print(json.dumps(switched(folder, spark)))
         return
-    told = {"retried": retried(folder, numbers)}
+    results = {"retried": retried(folder, numbers)}
     if life == "killed":
-        told["folders"] = state_folders(folder, spark, numbers)
-    print(json.dumps(told), flush=True)
+        results["folders"] = state_folders(folder, spark, numbers)
+    print(json.dumps(results), flush=True)
     if life == "killed":
         sys.stdin.read()
     silent(folder, numbers)

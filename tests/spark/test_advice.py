@@ -95,8 +95,8 @@ def test_a_query_that_is_made_to_slide_is_summed_up(spark: SparkSession, frame: 
     made = engine(spark, frame, busy=COUNT.format("Range 20 Seconds"))
     [found] = made.advise().findings
     assert found.change == "in busy, write packets [Range 20 Seconds Slide 1 Second], before the stream starts"
-    [told] = made.execute("Show Advice")
-    assert told.startswith("1. slide: busy\n")
+    [shown] = made.execute("Show Advice")
+    assert shown.startswith("1. slide: busy\n")
     assert "summed up" not in made.queries["busy"].explain()
     made = engine(spark, frame, busy=COUNT.format("Range 20 Seconds Slide 1 Second"))
     assert made.queries["busy"].explain().endswith("summed up as rows come: packets")
@@ -168,9 +168,9 @@ def test_advice_on_a_file(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "no query reads size and flags of packets" in done.stdout
     assert "in busy, write packets [Range 10 Minutes Slide 1 Minute], before the stream starts" in done.stdout
-    told = json.loads(out.read_text())
-    assert [each["kind"] for each in told["findings"]] == ["unread columns", "slide"]
-    assert [each["name"] for each in told["features"]] == ["busy", "high", "query_3"]
+    shown = json.loads(out.read_text())
+    assert [each["kind"] for each in shown["findings"]] == ["unread columns", "slide"]
+    assert [each["name"] for each in shown["features"]] == ["busy", "high", "query_3"]
 
 
 def test_a_file_with_nothing_to_change_says_so_and_one_without_queries_is_refused(tmp_path: Path) -> None:

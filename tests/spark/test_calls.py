@@ -184,13 +184,13 @@ def test_secrets_stay_in_the_environment(spark: SparkSession, tmp_path: Path, mo
     secret = "sk-live-0123456789abcdef"
     monkeypatch.setenv("MODEL_API_KEY", secret)
 
-    async def told(text: str) -> bool:
+    async def fails(text: str) -> bool:
         raise ValueError(f"401 for {os.environ.get('MODEL_API_KEY', 'no key')}")
 
-    f = ab.Filter(ab.predicate(told, "text", cache=tmp_path / "answers"), on_error="quarantine", state=tmp_path / "f")
+    f = ab.Filter(ab.predicate(fails, "text", cache=tmp_path / "answers"), on_error="quarantine", state=tmp_path / "f")
     assert f.apply(texts(spark, 10)).count() == 0
     assert f.quarantined().count() == 10
-    assert secret.encode() not in cloudpickle.dumps(f._evaluator(f.predicates[0], None))  # type: ignore[no-untyped-call,arg-type]
+    assert secret.encode() not in cloudpickle.dumps(f._tasks.evaluator(f.predicates[0], None))  # type: ignore[no-untyped-call,arg-type]
     assert secret not in str(f.quarantined().collect()) + str(f.events()) + str(f.report())
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) > 2
@@ -207,8 +207,8 @@ def test_a_function_that_calls_keeps_its_answers(spark: SparkSession, tmp_path: 
     asked = tmp_path / "asked"
 
     async def odd(n: int) -> bool:
-        with asked.open("a") as told:
-            told.write(f"{n}\n")
+        with asked.open("a") as log:
+            log.write(f"{n}\n")
         return n % 2 == 1
 
     async def doubled(n: int) -> int:

@@ -30,12 +30,12 @@ def test_rows_counts_and_answers_are_right_although_executors_die(tmp_path: Path
         program, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
+    report = json.loads(done.stdout.splitlines()[-1])
     wanted = [[n, 2 * n] for n in range(100, ROWS) if n % 2 == 0 and n % 3 == 0 and n % 5 in (1, 4)]
-    assert told["killed"]
-    assert told["first"] == wanted
-    assert told["again"] == len(wanted)
-    assert told["rows"] == [ROWS - 100, 2 * (ROWS - 100)], "a task that died with its executor counts once"
-    assert told["dropped"] == 2 * (ROWS - 100 - len(wanted))
-    assert told["ticks"] > 2
+    assert report["killed"]
+    assert report["first"] == wanted
+    assert report["again"] == len(wanted)
+    assert report["rows"] == [ROWS - 100, 2 * (ROWS - 100)], "a task that died with its executor counts once"
+    assert report["dropped"] == 2 * (ROWS - 100 - len(wanted))
+    assert report["ticks"] > 2
     assert_exact(tmp_path, streams)

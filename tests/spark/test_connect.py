@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from anabranch.spark.native.condition_text import told
+from anabranch.spark.native.condition_text import read_condition
 
 PROGRAM = Path(__file__).with_name("connect_program.py")
 KINDS = {"a": "bigint", "n": "int", "text": "string", "odd name": "bigint"}
 
 
 def run(kind: str, folder: Path) -> dict[str, Any]:
-    told = folder / f"{kind}.json"
+    report = folder / f"{kind}.json"
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), kind, str(told)], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, str(PROGRAM), kind, str(report)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(told.read_text())
+    found: dict[str, Any] = json.loads(report.read_text())
     return found
 
 
@@ -57,8 +57,8 @@ def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) ->
     ],
 )
 def test_what_the_text_of_a_plan_tells(condition: str, kind: str) -> None:
-    found = told(f"Filter {condition}\n+- Range (0, 1)", KINDS, ansi=True)
+    found = read_condition(f"Filter {condition}\n+- Range (0, 1)", KINDS, ansi=True)
     assert found.kind == kind
     assert found.columns == tuple(name for name in KINDS if f"{name}#" in condition)
     assert found.has_python == ("f(" in condition)
-    assert told(f"Project [a#1L]\n+- Filter {condition}\n   +- Range", KINDS, ansi=True).hidden
+    assert read_condition(f"Project [a#1L]\n+- Filter {condition}\n   +- Range", KINDS, ansi=True).hidden

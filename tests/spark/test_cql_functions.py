@@ -75,16 +75,16 @@ def test_every_function_that_is_no_scalar_is_refused_or_aggregates(functions: li
     for each in functions:
         if OPERATORS.fullmatch(each.name):
             continue
-        told = refused(f"{each.name}(a)")
+        refusal = refused(f"{each.name}(a)")
         rows = each.group in ("agg_funcs", "window_funcs", "generator_funcs") or each.kinds
         if each.name in SQL_NAMES:
             assert rows, each
-            assert told is None or "a quantile needs one number" in told
+            assert refusal is None or "a quantile needs one number" in refusal
         elif rows:
-            assert told, f"{each} is taken for a scalar"
-            assert WORDS.search(told), (each, told)
-        elif told is not None:
-            assert each.name in CHANCE | JAVA | OF_TIME | SYNTAXES, (each, told)
+            assert refusal, f"{each} is taken for a scalar"
+            assert WORDS.search(refusal), (each, refusal)
+        elif refusal is not None:
+            assert each.name in CHANCE | JAVA | OF_TIME | SYNTAXES, (each, refusal)
 
 
 def test_nothing_is_refused_that_spark_does_not_have(functions: list[Known], spark: SparkSession) -> None:

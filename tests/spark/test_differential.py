@@ -161,7 +161,7 @@ class Fate:
             raise ValueError("drawn")
         return None if drawn > 950 else drawn
 
-    def told(self, value: Any) -> str:
+    def verdict(self, value: Any) -> str:
         """The fate and the kept value, for the definition."""
         try:
             number = self.number(value)
@@ -202,23 +202,23 @@ def flavours(fate: Fate, kept: bool) -> dict[str, tuple[Any, Callable[[Any], Any
     return {f.__name__: (f, tests[f.__name__.split("_")[0]]) for f in made}
 
 
-def told_udf(fate: Fate, flavour: str) -> Any:
+def verdict_udf(fate: Fate, flavour: str) -> Any:
     """A UDF of Spark that says what the function of a flavour does."""
 
-    def told(value: Any) -> str:
-        return fate.told(value)
+    def verdict(value: Any) -> str:
+        return fate.verdict(value)
 
-    def told_series(values: pd.Series) -> pd.Series:
-        return pd.Series([fate.told(v) for v in values], dtype=object)
+    def verdict_series(values: pd.Series) -> pd.Series:
+        return pd.Series([fate.verdict(v) for v in values], dtype=object)
 
-    def told_array(values: pa.Array) -> pa.Array:
-        return pa.array([fate.told(v) for v in values.to_pylist()], pa.string())
+    def verdict_array(values: pa.Array) -> pa.Array:
+        return pa.array([fate.verdict(v) for v in values.to_pylist()], pa.string())
 
     if flavour.startswith("pandas"):
-        return as_pandas_udf(told_series, "string")
+        return as_pandas_udf(verdict_series, "string")
     if flavour.startswith("arrow") and hasattr(F, "arrow_udf"):
-        return F.arrow_udf(told_array, "string")
-    return F.udf(told, "string")
+        return F.arrow_udf(verdict_array, "string")
+    return F.udf(verdict, "string")
 
 
 def python_entry(rng: random.Random, i: int, kinds: dict[str, str]) -> Entry:
@@ -235,7 +235,7 @@ def python_entry(rng: random.Random, i: int, kinds: dict[str, str]) -> Entry:
         return ab.predicate(function, column, name=name, **kept, **options)
 
     what = f"{flavour} of {kinds[column]} {fate}{' keeps' if keeps else ''}"
-    return Entry(what, make, told_udf(fate, flavour)(column), keeps=keeps, kinds=kinds_of(flavour, fate))
+    return Entry(what, make, verdict_udf(fate, flavour)(column), keeps=keeps, kinds=kinds_of(flavour, fate))
 
 
 def kinds_of(flavour: str, fate: Fate) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ def reader_entry(rng: random.Random, keeper: str) -> Entry:
         return ab.predicate(function, keeper, name=name, **options)
 
     kinds = kinds_of(flavour, fate)
-    return Entry(f"{flavour} reader of {keeper} {fate}", make, None, reads=keeper, judge=fate.told, kinds=kinds)
+    return Entry(f"{flavour} reader of {keeper} {fate}", make, None, reads=keeper, judge=fate.verdict, kinds=kinds)
 
 
 def native_entry(rng: random.Random, kinds: dict[str, str]) -> Entry:
@@ -342,7 +342,7 @@ class Case:
 
 
 def make_case(
-    rng: random.Random, number: int, df: DataFrame, pool: Sequence[Entry], told: dict[int, dict[int, str]]
+    rng: random.Random, number: int, df: DataFrame, pool: Sequence[Entry], verdicts: dict[int, dict[int, str]]
 ) -> Case | None:
     chosen = rng.sample(range(len(pool)), rng.randrange(1, 6))
     keepers = {e.keeps: i for i, e in enumerate(pool) if e.keeps}
@@ -368,8 +368,8 @@ def make_case(
         return None
     careful = {i for i, p in enumerate(f._judged(df)) if isinstance(p, NativePredicate) and p.kind == "fallible"}
     passed, failed = {}, {}
-    for row in told:
-        fates = fates_of(entries, [told[row].get(i, "") for i in chosen])
+    for row in verdicts:
+        fates = fates_of(entries, [verdicts[row].get(i, "") for i in chosen])
         erring = [i for i, fate in enumerate(fates) if fate == FAIL]
         unasked = {i for i in careful if any(places[e] < places[i] for e in erring)}
         if any(fate.startswith(NO) for i, fate in enumerate(fates) if i not in unasked):
@@ -390,11 +390,11 @@ def draw_options(rng: random.Random, entry: Entry) -> dict[str, Any]:
     return {name: drawn[name] for name in entry.options}
 
 
-def fates_of(entries: Sequence[Entry], told: list[str]) -> list[str]:
+def fates_of(entries: Sequence[Entry], verdicts: list[str]) -> list[str]:
     """What every predicate says about a row; one that reads a value which could not be computed says nothing."""
-    values = {e.keeps: fate for e, fate in zip(entries, told, strict=True) if e.keeps}
+    values = {e.keeps: fate for e, fate in zip(entries, verdicts, strict=True) if e.keeps}
     fates = []
-    for entry, fate in zip(entries, told, strict=True):
+    for entry, fate in zip(entries, verdicts, strict=True):
         read = values.get(entry.reads, "") if entry.reads else ""
         if entry.judge is None:
             fates.append(fate)
@@ -465,9 +465,9 @@ def run_cases(spark: SparkSession, settings_of: Any, clocks_of: Any, first: int,
         ):
             df, kinds = make_table(spark, rng)
             pool = make_pool(rng, spark, kinds)
-            told = judged_by_spark(df, pool)
+            verdicts = judged_by_spark(df, pool)
             numbers = range(start, min(start + CASES_PER_TABLE, first + count))
-            cases = [c for n in numbers if (c := make_case(rng, n, df, pool, told))]
+            cases = [c for n in numbers if (c := make_case(rng, n, df, pool, verdicts))]
             for at in range(0, len(cases), CASES_PER_JOB):
                 check(cases[at : at + CASES_PER_JOB], df, seed)
             check(cases[:2], df, seed)  # with what they have learned
@@ -491,8 +491,8 @@ def test_random_filters_of_streams(spark: SparkSession, tmp_path: Path) -> None:
     df, kinds = make_table(spark, rng)
     df.write.parquet(str(tmp_path / "rows"))
     pool = make_pool(rng, spark, kinds)
-    told = judged_by_spark(df, pool)
-    drawn = (make_case(rng, n, df, pool, told) for n in range(100))
+    verdicts = judged_by_spark(df, pool)
+    drawn = (make_case(rng, n, df, pool, verdicts) for n in range(100))
     quiet = [c for c in drawn if c and (c.filter.on_error == "quarantine" or not c.failed)]
     for case in quiet[:2]:
         stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "rows"))

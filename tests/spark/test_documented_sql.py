@@ -37,7 +37,7 @@ def bounded(spark: SparkSession, stream: Stream) -> DataFrame:
     return spark.createDataFrame(rows, f"{schema(stream.columns)}, seq long, ts timestamp")
 
 
-def told(df: DataFrame) -> Counter[Row]:
+def emitted(df: DataFrame) -> Counter[Row]:
     """Rows `(values..., microseconds, +1 or -1)`, by place: names may be anything."""
     changes = "_op" in df.columns
     shown = df.toDF(*(f"c{place}" for place in range(len(df.columns)))).collect()
@@ -79,7 +79,7 @@ def check(spark: SparkSession, folder: Path, seed: int, count: int, depth: int) 
     definition = Definition(inputs)
     for name, query in queries.items():
         if name in answers:
-            found = definition.difference(query, told(answers[name]), random.Random(seed))
+            found = definition.difference(query, emitted(answers[name]), random.Random(seed))
             wrong += [] if found is None else [f"{query}\n{found}"]
     assert not wrong, f"seed {seed}, {inputs}\n" + "\n\n".join(wrong)
 

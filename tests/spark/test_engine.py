@@ -125,7 +125,7 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def told(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+def emitted(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """Rows with the second at which each appears, and, of a relation, whether it enters or leaves."""
     op = ["_op"] if "_op" in df.columns else []
     rows = df.selectExpr(*columns, "unix_micros(_ts) as _micros", *op).collect()
@@ -213,7 +213,7 @@ def test_the_examples_of_the_thesis_say_what_they_mean(spark: SparkSession) -> N
         engine.query(text, name)
     answers = engine.run_batch()
 
-    assert told(answers["network"], "total") == [
+    assert emitted(answers["network"], "total") == [
         (None, 0, "+"),
         (None, 20, "-"),
         (100, 20, "+"),
@@ -224,18 +224,18 @@ def test_the_examples_of_the_thesis_say_what_they_mean(spark: SparkSession) -> N
         (50, 660.000001, "-"),
         (None, 660.000001, "+"),
     ]
-    assert told(answers["filtered"], "A", "B", "C") == [(11, 19, 41, 1), (20, 5, 50, 3)]
-    assert told(answers["filtered_at_length"], "A", "B", "C") == told(answers["filtered"], "A", "B", "C")
-    assert told(answers["joined"], "A", "B", "D") == [(12, 5, 7, 4, "+"), (12, 5, 7, 124.000001, "-")]
-    assert told(answers["joined_as_stream"], "A") == [(12, 4)]
-    assert told(answers["greatest"], "A", "most") == [
+    assert emitted(answers["filtered"], "A", "B", "C") == [(11, 19, 41, 1), (20, 5, 50, 3)]
+    assert emitted(answers["filtered_at_length"], "A", "B", "C") == emitted(answers["filtered"], "A", "B", "C")
+    assert emitted(answers["joined"], "A", "B", "D") == [(12, 5, 7, 4, "+"), (12, 5, 7, 124.000001, "-")]
+    assert emitted(answers["joined_as_stream"], "A") == [(12, 4)]
+    assert emitted(answers["greatest"], "A", "most") == [
         (12, 5, 1, "+"),
         (9, 5, 2, "+"),
         (12, 5, 3, "-"),
         (13, 30, 3, "+"),
     ]
-    assert told(answers["intrusion"], "data") == [("abc-xyz", 1)]
-    assert told(answers["accidents"], "sid") == [(7, 90, "+"), (7, 120.000001, "-")]
+    assert emitted(answers["intrusion"], "data") == [("abc-xyz", 1)]
+    assert emitted(answers["accidents"], "sid") == [(7, 90, "+"), (7, 120.000001, "-")]
 
 
 # -- time
@@ -308,16 +308,16 @@ def test_a_silent_stream_that_may_be_idle_holds_nobody_up(feed: Feed, spark: Spa
     query, waiting = (engine.query(alone.format(name), f"beside_{name}") for name in ("silent", "awaited"))
     query.start()
     waiting.start()
-    eventually(lambda: told(query.to_dataframe(), "k", "a") == [(0, 1, 0)])
+    eventually(lambda: emitted(query.to_dataframe(), "k", "a") == [(0, 1, 0)])
     settled(waiting)
     assert waiting.to_dataframe().isEmpty()
 
     silent.add((3, 1, 0), (6, 1, 0))
     eventually(lambda: engine.late("silent").count() == 1)
     feed.add((7, 1, 3), (8, 0, 4), (9, 0, 5))
-    eventually(lambda: told(query.to_dataframe(), "k", "a") == [(0, 1, 0), (1, 2, 5), (0, 4, 8)])
+    eventually(lambda: emitted(query.to_dataframe(), "k", "a") == [(0, 1, 0), (1, 2, 5), (0, 4, 8)])
     settled(waiting)
-    assert told(waiting.to_dataframe(), "k", "a") == [(0, 1, 0)]
+    assert emitted(waiting.to_dataframe(), "k", "a") == [(0, 1, 0)]
     assert engine.late("awaited").isEmpty()
     assert [row["k"] for row in engine.late("silent").collect()] == [1]
     engine.stop()
@@ -334,7 +334,7 @@ def test_streams_that_are_silent_together_hold_nobody_up(feed: Feed, spark: Spar
     query = engine.query(text, "both").start()
     eventually(lambda: engine.rows_taken("t") == 1)
     feed.add((12, 0, 1), (14, 0, 2), (19, 0, 3))
-    eventually(lambda: told(query.to_dataframe(), "a", "b") == [(1, 4, 12), (2, 4, 14)])
+    eventually(lambda: emitted(query.to_dataframe(), "a", "b") == [(1, 4, 12), (2, 4, 14)])
     engine.stop()
 
 
@@ -629,7 +629,7 @@ def test_answers_that_are_kept_for_a_while_go_and_relations_stay_right(
     engine.stop()
 
 
-def test_late_rows_are_told_where_answers_have_nested_columns(feed: Feed, spark: SparkSession) -> None:
+def test_late_rows_are_kept_where_answers_have_nested_columns(feed: Feed, spark: SparkSession) -> None:
     engine = ab.Engine(spark)
     engine.stream("s", feed.df, timestamp="ts", sequence="seq")
     query = engine.query("Select named_struct('x', a, 'y', k) As both, a From s", "nested").start()
@@ -678,7 +678,7 @@ class Story:
     printed: str
 
 
-def told_again(spark: SparkSession, feed: Feed, folder: Path, called: list[tuple[int, Counter[Row]]]) -> ab.Engine:
+def run_story(spark: SparkSession, feed: Feed, folder: Path, called: list[tuple[int, Counter[Row]]]) -> ab.Engine:
     """Queries are registered and started one after the other, while rows come."""
     engine = ab.Engine(spark, folder / "state")
     engine.stream("s", feed.df, timestamp="ts", sequence="seq", retain="1 minute")
@@ -709,10 +709,10 @@ def story(
     feed, called = Feed(spark, folder / "s"), list[tuple[int, Counter[Row]]]()
     feed.add((0, 0, 1), (1, 1, 3), (1, 2, 8), (4, 0, 4))
     with redirect_stdout(io.StringIO()) as printed:
-        told_again(spark, feed, folder, called).stop()
+        run_story(spark, feed, folder, called).stop()
         feed.add((5, 1, 3), (6, 0, 2), (6, 0, 2))
         feed.add((9, 2, 3), (18, 1, 7))
-        engine = told_again(spark, feed, folder, called)
+        engine = run_story(spark, feed, folder, called)
     yield Story(feed, folder, engine, called, printed.getvalue())
     engine.stop()
 
@@ -725,7 +725,7 @@ def test_a_restart_changes_no_answer(story: Story, name: str) -> None:
 
 
 def test_functions_are_called_in_conditions_and_in_columns(story: Story) -> None:
-    got = told(story.engine.queries["doubled"].to_dataframe(), "k", "b")
+    got = emitted(story.engine.queries["doubled"].to_dataframe(), "k", "b")
     assert got == [(0, 2, 0), (2, 16, 1), (0, 8, 4), (0, 4, 6), (0, 4, 6), (2, 6, 9)]
 
 
@@ -1046,7 +1046,7 @@ def test_conditions_that_call_functions_are_adaptive_filters(
     feed.add((4, 4, 6))
     settled(query)
     engine.stop()
-    assert told(query.to_dataframe(), "k", "a") == [(2, 4, 1), (4, 6, 4)]
+    assert emitted(query.to_dataframe(), "k", "a") == [(2, 4, 1), (4, 6, 4)]
     (found,) = query.filters()
     report = found.report().to_pandas()
     assert {"NOT odd(k)", "even(a)"} < set(report["predicate"])
@@ -1095,9 +1095,9 @@ def test_only_columns_that_queries_read_are_kept(feed: Feed, spark: SparkSession
     feed.add((4, 0, 5), (6, 1, 7), (9, 1, 9))
     settled(counted, summed)
     engine.stop()
-    assert told(counted.to_dataframe(), "k", "n")[-1] == (1, 1, 6, "+")
+    assert emitted(counted.to_dataframe(), "k", "n")[-1] == (1, 1, 6, "+")
     # What is there lacks the column: the new query begins with the first time after it.
-    assert [row for row in told(summed.to_dataframe(), "total") if row[-1] == "+"] == [(5, 4, "+"), (12, 6, "+")]
+    assert [row for row in emitted(summed.to_dataframe(), "total") if row[-1] == "+"] == [(5, 4, "+"), (12, 6, "+")]
 
 
 SLIDES = ("", " Slide 2 Seconds")
@@ -1422,8 +1422,8 @@ def test_a_script_says_it_all(feed: Feed, spark: SparkSession, tmp_path: Path) -
     settled(*engine.queries.values())
     engine.execute("Resume named")
     settled(*engine.queries.values())
-    assert told(engine.queries["named"].to_dataframe(), "a", "label") == [(1, "red", 0), (3, "green", 1)]
-    assert told(engine.queries["query_3"].to_dataframe(), "a") == [(8, 1)]
+    assert emitted(engine.queries["named"].to_dataframe(), "a", "label") == [(1, "red", 0), (3, "green", 1)]
+    assert emitted(engine.queries["query_3"].to_dataframe(), "a") == [(8, 1)]
     assert not spark.read.parquet(str(tmp_path / "busy")).isEmpty()
     engine.stop()
     for text, message in {

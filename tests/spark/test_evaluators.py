@@ -28,7 +28,7 @@ from anabranch.model.prefixes import PrefixSet
 from anabranch.ordering.pipeline import Verdict
 from anabranch.spark.filters.decode import ChunkColumns, converter
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
-from anabranch.spark.filters.lookup import Member, SessionRules, UnderPrefix
+from anabranch.spark.filters.lookup import MemberTest, SessionRules, UnderPrefix
 from anabranch.spark.schemas import arrow_type
 
 VALUES = [5, None, 0, 7, -2, 9]
@@ -73,7 +73,7 @@ def evaluator(flavour: Flavour, test: Callable[[Any], Any], **options: Any) -> E
 
 def said(verdict: Verdict) -> dict[int, str]:
     """What failures say, without the lines that said it."""
-    return {at: PLACE.sub("", told) for at, told in (verdict.failures or {}).items()}
+    return {at: PLACE.sub("", failure) for at, failure in (verdict.failures or {}).items()}
 
 
 def test_a_failure_names_the_line_of_the_function_not_what_it_called() -> None:
@@ -539,7 +539,7 @@ def test_members_agree_with_the_definition(
     probed: list[int | None], values: list[int], negate: bool, many: bool, kind: pa.DataType
 ) -> None:
     table = pa.array([*values, *(range(100, 2000) if many else [])], type=pa.int64())
-    found = Member(table, negate=negate)(pa.array(probed, type=kind))
+    found = MemberTest(table, negate=negate)(pa.array(probed, type=kind))
     assert found.to_pylist() == [None if v is None else (v in values) != negate for v in probed]
 
 
@@ -553,7 +553,7 @@ def test_members_agree_with_the_definition(
 )
 def test_values_of_another_kind_are_refused(values: pa.Array, column: pa.Array, message: str) -> None:
     with pytest.raises(DataError) as caught:
-        Member(values, name="it")(column)
+        MemberTest(values, name="it")(column)
     assert str(caught.value) == f"{message}\n  hint: bring both to one type: cast the column, or convert the values"
 
 
@@ -573,7 +573,7 @@ TOKYO = timezone(timedelta(hours=9))
 def test_local_times_are_looked_up_in_the_session_s_zone(values: pa.Array, kind: pa.DataType) -> None:
     local = pa.array([MIDNIGHT, MIDNIGHT + timedelta(days=1)])
     column = pc.assume_timezone(local, "Asia/Tokyo") if getattr(kind, "tz", None) else local.cast(kind)
-    assert Member(values, rules=SessionRules("Asia/Tokyo"))(column).to_pylist() == [True, False]
+    assert MemberTest(values, rules=SessionRules("Asia/Tokyo"))(column).to_pylist() == [True, False]
 
 
 @pytest.mark.parametrize("make", [pd.Series, np.array])

@@ -250,11 +250,11 @@ def _in_ms(answer: Counter[Row]) -> Counter[Row]:
 
 def _json(folder: Path) -> Counter[Row]:
     lines = (line for file in folder.glob("tick=*/part-*") for line in file.read_text().splitlines())
-    told = [json.loads(line) for line in lines]
-    times = [datetime.fromisoformat(each["_ts"]) for each in told]
+    entries = [json.loads(line) for line in lines]
+    times = [datetime.fromisoformat(each["_ts"]) for each in entries]
     return Counter(
         (each["k"], each["a"], (time - ZERO) // timedelta(milliseconds=1), 1)
-        for each, time in zip(told, times, strict=True)
+        for each, time in zip(entries, times, strict=True)
     )
 
 

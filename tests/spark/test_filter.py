@@ -221,8 +221,8 @@ def test_a_kept_column_can_be_read_by_native_predicates(rows: DataFrame, bag: Ba
     f = ab.Filter(*([*readers, keeper] if reader_first else [keeper, *readers]), F.col("b") < 0.7)
     scored = rows.withColumn("score", F.udf(score, "double")("text")).where("score > 0.2 and score < 0.9 and b < 0.7")
     assert bag(f.apply(rows)) == bag(scored.where(some)) != Counter()
-    told = [line for line in f.explain(rows).splitlines() if line[0].isdigit()]
-    assert [line.split(":")[0] for line in told] == ["1. catalyst", "2. arrow", "3. catalyst"]
+    explained = [line for line in f.explain(rows).splitlines() if line[0].isdigit()]
+    assert [line.split(":")[0] for line in explained] == ["1. catalyst", "2. arrow", "3. catalyst"]
     assert "the sample would lack what Python predicates compute" in f.explain(rows)
     with pytest.raises(QueryError, match="unknown column 'scores' in predicate 'x'"):
         ab.where(rows, keeper, ab.predicate(F.col("scores") > 0, name="x"))

@@ -89,11 +89,11 @@ def test_a_folder_that_was_deleted_is_made_again(lives: Lives) -> None:
 
 def test_retried_tasks_and_new_processes_count_each_row_once(lives: Lives) -> None:
     wanted = list(range(0, 2000, 6))
-    for times, told in ((1, lives.killed["retried"]), (2, lives.ended["retried"])):
-        assert told["found"] == wanted
-        assert told["rows"] == times * 2000, "a new process goes on counting"
-        assert sum(told["dropped"]) == times * (2000 - len(wanted))
-        assert told["errors"] == [0, 0]
+    for times, life in ((1, lives.killed["retried"]), (2, lives.ended["retried"])):
+        assert life["found"] == wanted
+        assert life["rows"] == times * 2000, "a new process goes on counting"
+        assert sum(life["dropped"]) == times * (2000 - len(wanted))
+        assert life["errors"] == [0, 0]
     assert (lives.folder / "died").exists()
     assert (lives.folder / "raised").exists()
 

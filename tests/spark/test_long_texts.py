@@ -61,7 +61,7 @@ def test_no_whole_text_leaves_a_worker(documents: DataFrame, monkeypatch: pytest
 def test_the_pilot_of_python_predicates_tells_of_short_texts_only(documents: DataFrame) -> None:
     f = ab.Filter(*predicates(), policy="mesh")
     (stage,) = stages(f.predicates, strict=False)
-    found = judge_sample(documents, f._task(documents, stage, f.predicates, TaskOrigin("test")))
+    found = judge_sample(documents, f._tasks.task(documents, stage, f.predicates, TaskOrigin("test"), "test"))
     assert set(found.attributes) == {"body", "kind", "id"}
     assert set(found.attributes["body"].to_pylist()) == {None}
     assert set(found.attributes["kind"].to_pylist()) == {"kind-0", "kind-1", "kind-2"}
@@ -90,12 +90,12 @@ def test_the_pilot_of_native_predicates_takes_fewer_rows_where_they_are_long(
 def test_the_profile_of_a_micro_batch_holds_short_texts_only(
     documents: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    profiles: list[str] = []
     read = native_order._metrics
 
     def noted(observation: Observation) -> dict[str, Any]:
         found = read(observation)
-        told.append(found["profiles"])
+        profiles.append(found["profiles"])
         return found
 
     monkeypatch.setattr(native_order, "_metrics", noted)
@@ -104,5 +104,5 @@ def test_the_profile_of_a_micro_batch_holds_short_texts_only(
     run = f.foreach_batch(lambda df, _: df.count())
     for batch in range(3):
         run(documents, batch)  # Spark may tell of a pass only after its sink has returned
-    assert any("kind-1" in text for text in told)
-    assert "a" * (LONGEST_TEXT + 1) not in "".join(told)
+    assert any("kind-1" in text for text in profiles)
+    assert "a" * (LONGEST_TEXT + 1) not in "".join(profiles)

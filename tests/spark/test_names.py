@@ -1,4 +1,4 @@
-"""Columns of any name on Spark: in queries, streams, sinks, restarts and filters they are told as they are."""
+"""Columns of any name on Spark: in queries, streams, sinks, restarts and filters they keep their names."""
 
 from __future__ import annotations
 

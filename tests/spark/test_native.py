@@ -292,10 +292,10 @@ def test_a_declared_kind_is_believed(rows: DataFrame) -> None:
         ab.predicate(F.col("b") < 0.5, name="volatile", kind="volatile"),
         F.col("dst") == "x",
     )
-    told = f.explain(rows)
-    assert "guard always before sum" not in told
-    assert "guard always before volatile" in told
-    assert "sum always before volatile" in told
+    explained = f.explain(rows)
+    assert "guard always before sum" not in explained
+    assert "guard always before volatile" in explained
+    assert "sum always before volatile" in explained
 
 
 def test_random_columns_are_barriers(rows: DataFrame) -> None:
@@ -368,7 +368,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("condition", KINDS)
-def test_what_can_fail_is_told_from_what_cannot(rows: DataFrame, condition: str) -> None:
+def test_what_can_fail_is_known(rows: DataFrame, condition: str) -> None:
     assert catalyst.inspect(rows, native(F.expr(condition))).kind == KINDS[condition]
 
 

@@ -221,8 +221,8 @@ def test_a_task_gives_the_rows_of_the_definition(
     passed, failed = script.definition()
     starts = [at * most for at in range(len(batches))]
     assert [at + row for at, b in zip(starts, batches, strict=True) for row in np.flatnonzero(b.mask)] == passed
-    told = {at + row: why for at, b in zip(starts, batches, strict=True) for row, why in b.failed.items()}
-    assert {row: (e.predicate, str(e.message).partition(PLACE)[0]) for row, e in told.items()} == failed
+    reported = {at + row: why for at, b in zip(starts, batches, strict=True) for row, why in b.failed.items()}
+    assert {row: (e.predicate, str(e.message).partition(PLACE)[0]) for row, e in reported.items()} == failed
     check_kept(script, batches, set(passed))
     check_calls(script)
 

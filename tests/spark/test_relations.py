@@ -50,8 +50,8 @@ def at(seconds: float) -> datetime:
 
 
 def rows(spark: SparkSession) -> DataFrame:
-    told = [(k, a, at(time / SECOND), n) for n, time, k, a in STREAM.rows]
-    return spark.createDataFrame(told, "k long, a long, ts timestamp, seq long")
+    emitted = [(k, a, at(time / SECOND), n) for n, time, k, a in STREAM.rows]
+    return spark.createDataFrame(emitted, "k long, a long, ts timestamp, seq long")
 
 
 def labels(spark: SparkSession) -> DataFrame:
@@ -141,8 +141,8 @@ def test_a_change_without_a_time_comes_after_all_rows_that_have_come(spark: Spar
     assert engine.replace("r", [(0, "zero"), (2, "two")]) == 3
     streamed.bring(engine, 5, 10)
     engine.stop()
-    told = Counter((row["k"], row["label"]) for row in engine.queries["now"].to_dataframe().collect())
-    assert told == {(0, "zero"): 2 * 2 + 1, (1, "one"): 2, (2, "two"): 2}  # before the last row, at 9 s
+    emitted = Counter((row["k"], row["label"]) for row in engine.queries["now"].to_dataframe().collect())
+    assert emitted == {(0, "zero"): 2 * 2 + 1, (1, "one"): 2, (2, "two"): 2}  # before the last row, at 9 s
 
 
 def test_a_query_that_began_with_a_fixed_relation_says_so(spark: SparkSession, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_a_relation_in_cql(spark: SparkSession) -> None:
         """
     )
     engine.run_batch()
-    told = Counter((row["k"], row["label"]) for row in engine.queries["now"].to_dataframe().collect())
-    assert told == {(1, "one"): 4, (2, "two"): 4}
+    emitted = Counter((row["k"], row["label"]) for row in engine.queries["now"].to_dataframe().collect())
+    assert emitted == {(1, "one"): 4, (2, "two"): 4}
     held = Counter(map(tuple, engine.queries["held"].current().collect()))
     assert held == {(0, 9): 1, (1, 10): 1, (2, 11): 1}
     assert "1970" not in engine.describe("relations")

@@ -297,11 +297,11 @@ def split_by(zone: str) -> RoutePlan:
     return RoutePlan(ValueClasses((ValueSplit("zone", (zone,)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")
 
 
-def routed(rows: int, by: RoutePlan, **told: Any) -> TaskRecord:
+def routed(rows: int, by: RoutePlan, **fields: Any) -> TaskRecord:
     """A task that sent as many rows by one order, twice as many by each route, and tells what became of the routes."""
     ways = [RouteState(by.classifier.tests(i), order, 2 * rows, 1e-3) for i, order in enumerate(by.orders)]
     alone = RouteState((), (0, 1), rows, rows * 3e-6)
-    return replace(record(5 * rows, stage=next(attempts)), routes=(alone, *ways), kinds=(("zone", "string"),), **told)
+    return replace(record(5 * rows, stage=next(attempts)), routes=(alone, *ways), kinds=(("zone", "string"),), **fields)
 
 
 def routes_of(ledger: Ledger) -> list[RouteReport]:

@@ -84,7 +84,7 @@ def engine(spark: SparkSession) -> ab.Engine:
     return made
 
 
-def told(df: DataFrame) -> Counter[Any]:
+def emitted(df: DataFrame) -> Counter[Any]:
     return Counter(tuple(row) for row in df.collect())
 
 
@@ -111,8 +111,8 @@ def test_a_rule_says_what_its_query_says_alone(
     answers = together[name]
     assert answers.columns[0] == "rule"
     for each in RULES[:CHOSEN]:
-        got = told(answers.where(f"rule = '{each['rule']}'").drop("rule"))
-        assert got == told(separate[f"{name}_{each['rule']}"].select(*answers.columns[1:])), each
+        got = emitted(answers.where(f"rule = '{each['rule']}'").drop("rule"))
+        assert got == emitted(separate[f"{name}_{each['rule']}"].select(*answers.columns[1:])), each
 
 
 def literal(value: Any) -> str:
@@ -181,7 +181,7 @@ def test_rules_come_and_go_at_an_instant(spark: SparkSession) -> None:
     rules.add_all([{"rule": "late", "low": 0.0, "high": 50.0}], at=ZERO + timedelta(seconds=40))
     assert rules.remove("early", at=ZERO + timedelta(seconds=80)) == 1
     assert rules.count() == 1
-    got = told(made.run_batch()["alerts"].select("rule", "seq"))
+    got = emitted(made.run_batch()["alerts"].select("rule", "seq"))
     want = Counter({("early", i): 1 for i in range(80)})
     want += Counter(("late", i) for i, _, _, value in ROWS if i >= 40 and value < 50)
     assert got == want

@@ -100,10 +100,10 @@ def test_a_query_that_fails_says_why_in_a_line(spark: SparkSession, script: Path
     )
     out = io.StringIO()
     assert run(script, tmp_path / "state", Console(file=out, width=400), until_idle=True) == 3
-    told = out.getvalue()[out.getvalue().index("q failed:") :]
-    assert "[FAILED_READ_FILE" in told
-    assert "column [host]" in told
-    assert len(told) < 1000
+    printed = out.getvalue()[out.getvalue().index("q failed:") :]
+    assert "[FAILED_READ_FILE" in printed
+    assert "column [host]" in printed
+    assert len(printed) < 1000
 
 
 def test_plans_of_a_file_are_printed_as_text_and_as_a_chart(script: Path) -> None:
@@ -129,8 +129,8 @@ def explained(tmp_path: Path, text: str) -> list[str]:
 
 
 def test_the_stream_that_every_engine_has_can_be_explained(tmp_path: Path) -> None:
-    (told,) = explained(tmp_path, "Select Istream(entity, value) From SysStream [Now] Where property = 'lag'")
-    assert "stream SysStream (entity as" in told
+    (printed,) = explained(tmp_path, "Select Istream(entity, value) From SysStream [Now] Where property = 'lag'")
+    assert "stream SysStream (entity as" in printed
 
 
 def test_explain_statements_are_explained(tmp_path: Path) -> None:
@@ -155,8 +155,10 @@ def test_explain_statements_are_explained(tmp_path: Path) -> None:
     ],
 )
 def test_sources_with_columns_of_their_own_are_explained(tmp_path: Path, source: str, columns: str) -> None:
-    (told,) = explained(tmp_path, f"Create Stream s From {source} Timestamp timestamp; Select {columns} From s [Now]")
-    assert all(f"{name} as {name}_" in told for name in columns.split(", "))
+    (printed,) = explained(
+        tmp_path, f"Create Stream s From {source} Timestamp timestamp; Select {columns} From s [Now]"
+    )
+    assert all(f"{name} as {name}_" in printed for name in columns.split(", "))
 
 
 def test_columns_of_a_source_that_only_its_reader_knows(tmp_path: Path) -> None:
@@ -333,8 +335,8 @@ def test_a_folder_of_queries_is_an_error_of_one_line(tmp_path: Path, command: st
 
 
 def test_the_mark_that_windows_puts_before_a_text_is_no_part_of_it(tmp_path: Path) -> None:
-    (told,) = explained(tmp_path, "\ufeffSelect Istream(entity, value) From SysStream [Now]")
-    assert "stream SysStream" in told
+    (printed,) = explained(tmp_path, "\ufeffSelect Istream(entity, value) From SysStream [Now]")
+    assert "stream SysStream" in printed
 
 
 @pytest.mark.parametrize("name", ["queries.cql", "queries.cql/sub"])

@@ -90,9 +90,9 @@ def test_equal_operators_are_one(spark: SparkSession, frame: DataFrame) -> None:
     # What they count they count once; Having is the last step, and each query's own.
     assert shared == {frozenset({"count", "again", "often", "more_often"}), frozenset({"low", "low_too"})}
     assert answers["count"] == answers["again"] == answers["alone"]
-    [told] = made.execute("Show Sharing")
-    assert "count, again, often, more_often" in told
-    assert "alone" not in told
+    [shown] = made.execute("Show Sharing")
+    assert "count, again, often, more_often" in shown
+    assert "alone" not in shown
     [nodes] = [each for each in shared_nodes(made._manifest, {}, made._runner.reports) if "count" in each.queries]
     assert nodes.rows > 0
     assert (nodes.saved_rows, nodes.saved_bytes) == (3 * nodes.rows, 3 * nodes.bytes)
@@ -194,7 +194,7 @@ def test_the_file_work_of_a_tick_does_not_grow_with_its_queries(spark: SparkSess
         with storage.watching(
             lambda operation, path: seen.update([] if described in (path, *path.parents) else [operation])
         ):
-            made._run_to_the_end()
+            made._scheduler.run_to_the_end()
         assert all(query.to_dataframe().count() > 0 for query in made.queries.values())
         kinds = {path.parts[0] for path in (each.relative_to(made._folder) for each in storage.files(made._folder))}
         assert {"answers", "state"} <= kinds

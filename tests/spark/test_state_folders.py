@@ -108,7 +108,7 @@ def test_a_state_that_another_program_has_written_meanwhile_is_read(tmp_path: Pa
     assert total(open_ledger(("p",), tmp_path)) == 10
 
 
-def test_two_programs_on_one_folder_are_told(tmp_path: Path) -> None:
+def test_two_programs_on_one_folder_are_reported(tmp_path: Path) -> None:
     one, other = Ledger(("p",), tmp_path), Ledger(("p",), tmp_path)
     one.save()
     with pytest.warns(UserWarning, match="Another program has written to the state file"):
@@ -133,7 +133,7 @@ def test_a_state_that_is_no_folder_is_refused(state: Any) -> None:
         open_ledger(("p",), state)
 
 
-def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     ledger = Ledger(("p",), folder)
     folder.rmdir()

@@ -76,10 +76,10 @@ def test_where_on_a_stream_gives_the_rows_of_the_batch(
 
 
 def test_explain_says_what_where_does_on_a_stream(files: DataFrame) -> None:
-    told = ab.Filter(F.col("text").rlike("x"), F.col("a") == 7, ab.predicate(small, "b")).explain(files)
-    assert "on a stream, where() keeps its first decision (foreach_batch re-decides)" in told
-    assert "a stream cannot be sampled ahead" in told
-    assert "workers adapt it while they run" in told
+    explained = ab.Filter(F.col("text").rlike("x"), F.col("a") == 7, ab.predicate(small, "b")).explain(files)
+    assert "on a stream, where() keeps its first decision (foreach_batch re-decides)" in explained
+    assert "a stream cannot be sampled ahead" in explained
+    assert "workers adapt it while they run" in explained
 
 
 @pytest.mark.parametrize("policy", tiers(["auto", "agreedy"], fast=1))

@@ -176,8 +176,8 @@ def test_a_single_time_of_an_hour_that_comes_twice_says_which_one(clocks_of: Any
     for zone, wall in (("Europe/Berlin", twice), ("America/New_York", datetime(2024, 11, 3, 1, 30))):  # noqa: DTZ001
         with clocks_of(zone):
             for fold in (0, 1):
-                told = collect_values(ab.lookup("c", [wall.replace(fold=fold)]), rules).to_pylist()
-                assert told == [wall.replace(fold=fold, tzinfo=ZoneInfo(zone)).astimezone(UTC)]
+                collected = collect_values(ab.lookup("c", [wall.replace(fold=fold)]), rules).to_pylist()
+                assert collected == [wall.replace(fold=fold, tzinfo=ZoneInfo(zone)).astimezone(UTC)]
     rules = SessionRules("Europe/Berlin")
     for values, hour in ((pa.array([twice]), 0), (pl.Series([twice]), 0), (pd.Series([twice]), 1)):
         assert [at.hour for at in collect_values(ab.lookup("c", values), rules).to_pylist()] == [hour]

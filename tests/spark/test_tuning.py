@@ -163,7 +163,7 @@ def test_routes_that_save_nothing_are_given_up() -> None:
     assert [f.plan for f in found if f is not None][-1] is None
 
 
-def test_a_search_that_fails_is_told_and_harms_nothing() -> None:
+def test_a_search_that_fails_is_reported_and_harms_nothing() -> None:
     tuner = Tuner("content", Precedence.none(2))
     sample = judged(400, "zone")
     lopsided = JudgedSample(sample.attributes, sample.drops, np.repeat(sample.costs, 2))
@@ -320,5 +320,5 @@ def test_routes_that_a_filter_finds_reach_the_optimized_plan(spark: SparkSession
     found = branches(f.apply(rows), [r"north\[", r"south\["])
     assert sorted(found[:2]) == [["north[", "south["], ["south[", "north["]]
     assert len(f.report().routes) == 2
-    (told,) = [e for e in f.events() if isinstance(e, RoutesChanged)]
-    assert (told.policy, len(told.routes)) == ("content", 2)
+    (event,) = [e for e in f.events() if isinstance(e, RoutesChanged)]
+    assert (event.policy, len(event.routes)) == ("content", 2)

@@ -34,8 +34,10 @@ def written(folder: Path, files: int, rng: random.Random) -> list[Stream]:
             rows += new
             path = folder / name / f"{number}.parquet"
             path.parent.mkdir(exist_ok=True)
-            told = [(s, ZERO + timedelta(microseconds=t - BEGIN), k, a) for s, t, k, a in new]
-            columns = [pa.array(values, each.type) for values, each in zip(zip(*told, strict=True), ARROW, strict=True)]
+            stamped = [(s, ZERO + timedelta(microseconds=t - BEGIN), k, a) for s, t, k, a in new]
+            columns = [
+                pa.array(values, each.type) for values, each in zip(zip(*stamped, strict=True), ARROW, strict=True)
+            ]
             pq.write_table(pa.table(columns, schema=ARROW), path)
             os.utime(path, (number + 1, number + 1))
         streams.append(Stream(name, (("k", "bigint"), ("a", "bigint")), tuple(rows), skew=SKEW))

@@ -34,9 +34,9 @@ def answer_lines(rows: str) -> None:
         query.await_idle()
         engine.stop()
         seconds = time.perf_counter() - began
-        told = spark.read.parquet(str(out / "answer"))
-        checksum = F.sum(F.xxhash64(*sorted(told.columns)).cast("decimal(38,0)"))
-        row = told.agg(F.count(F.lit(1)), checksum).head()
+        answer = spark.read.parquet(str(out / "answer"))
+        checksum = F.sum(F.xxhash64(*sorted(answer.columns)).cast("decimal(38,0)"))
+        row = answer.agg(F.count(F.lit(1)), checksum).head()
         assert row is not None
         print(json.dumps({"seconds": seconds, "count": int(row[0]), "checksum": str(row[1])}), flush=True)
         shutil.rmtree(out, ignore_errors=True)

@@ -39,7 +39,7 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class Feed:
+class StreamFiles:
     """A folder of files that a stream reads one by one."""
 
     folder: Path
@@ -57,7 +57,7 @@ class Feed:
         return self.files * self.rows
 
 
-def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed:
+def stream_files(folder: Path, name: str, files: int, rows: int, seconds: float) -> StreamFiles:
     """Files of rows at a steady rate over so many seconds of their own time; none lies on a full second."""
     where = folder / name
     if not where.exists():
@@ -75,20 +75,20 @@ def feed(folder: Path, name: str, files: int, rows: int, seconds: float) -> Feed
                 "note": pa.array(np.array(["quiet", "loud", "odd", "even"])[rng.integers(0, 4, rows)]),
             }
             pq.write_table(pa.table(columns), where / f"{number:06d}.parquet")
-    return Feed(where, files, rows)
+    return StreamFiles(where, files, rows)
 
 
 Made = Callable[[DataFrame], DataFrame]
-Contender = Callable[[Feed, Path], DataFrame]
+Contender = Callable[[StreamFiles, Path], DataFrame]
 TimedContender = Callable[[Path], tuple[float, DataFrame]]
 
 
-def contest(contenders: Mapping[str, Contender], given: Feed, folder: Path, rounds: int) -> Race:
+def contest(contenders: Mapping[str, Contender], given: StreamFiles, folder: Path, rounds: int) -> Race:
     """Run all contenders on the same files, timed as a whole: see `timed_contest`."""
     return timed_contest({name: partial(_timed, each, given) for name, each in contenders.items()}, folder, rounds)
 
 
-def _timed(contender: Contender, given: Feed, out: Path) -> tuple[float, DataFrame]:
+def _timed(contender: Contender, given: StreamFiles, out: Path) -> tuple[float, DataFrame]:
     began = time.perf_counter()
     rows = contender(given, out)
     return time.perf_counter() - began, rows
@@ -122,7 +122,7 @@ def timed_contest(contenders: Mapping[str, TimedContender], folder: Path, rounds
 def ours(spark: SparkSession, text: str, pick: Made) -> Contender:
     """A query of ours, into files."""
 
-    def once(given: Feed, out: Path) -> DataFrame:
+    def once(given: StreamFiles, out: Path) -> DataFrame:
         engine = ab.Engine(spark, out / "state")
         engine.stream("s", given.source(spark), timestamp="ts", sequence="seq")
         query = engine.query(text, name="q")
@@ -143,7 +143,7 @@ def plain(
 ) -> Contender:
     """Structured Streaming, into files; with its own settings, or with logs as light as our streams have them."""
 
-    def once(given: Feed, out: Path) -> DataFrame:
+    def once(given: StreamFiles, out: Path) -> DataFrame:
         writer = made(given.source(spark)).writeStream.format("parquet").option("path", str(out / "answer"))
         writer = writer.option("checkpointLocation", str(out / "state")).trigger(availableNow=True)
         with light_logs(spark) if light else nullcontext():
@@ -156,7 +156,7 @@ def plain(
 
 def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """A filter and a projection."""
-    given = feed(folder, "wide", 5 if quick else 40, LARGE_BATCH, 600)
+    given = stream_files(folder, "wide", 5 if quick else 40, LARGE_BATCH, 600)
     wanted = [F.col(name) for name in ("k", "a", "loud", "_ts")]
 
     def made(df: DataFrame) -> DataFrame:
@@ -185,7 +185,7 @@ def pass_through(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Counts and sums by key over the last 10 minutes, every minute."""
     files = 6 if quick else 24
-    given = feed(folder, "long", files, SMALL_BATCH, files * 300)
+    given = stream_files(folder, "long", files, SMALL_BATCH, files * 300)
     small = _sliding(spark, folder, given, 1 if quick else 5, light=not quick)
     label = "sliding count and sum: rows/s of ours / Spark's windows"
     found = [
@@ -195,13 +195,13 @@ def sliding(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     if not quick:
         light = "spark with light logs"
         found.append(informed(f"{label}, with logs as light", small.ratio(light, "ours"), small.describe(light)))
-        large = _sliding(spark, folder, feed(folder, "longer", files, LARGE_BATCH, files * 300), 2)
+        large = _sliding(spark, folder, stream_files(folder, "longer", files, LARGE_BATCH, files * 300), 2)
         detail = _rate(files * LARGE_BATCH, large, "spark")
         found.append(informed(f"{label}, {LARGE_BATCH:,} rows per batch", large.ratio("spark", "ours"), detail))
     return found
 
 
-def _sliding(spark: SparkSession, folder: Path, given: Feed, rounds: int, *, light: bool = False) -> Race:
+def _sliding(spark: SparkSession, folder: Path, given: StreamFiles, rounds: int, *, light: bool = False) -> Race:
     # Spark emits a window one batch after its end, so the end is left out on both sides.
     until = START + (given.files - 2) * 300 * SECOND
     first = START + 600 * SECOND
@@ -232,7 +232,7 @@ def _sliding(spark: SparkSession, folder: Path, given: Feed, rounds: int, *, lig
 def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The same rows and the same changes per row, over a window 16 times as long: answers differ, as they have to."""
     files = 6 if quick else 24
-    given = feed(folder, "grow", files, 60_000, files * 120)
+    given = stream_files(folder, "grow", files, 60_000, files * 120)
     text = "Select k, Count(*) As n, Sum(a) As total From s [Range {} Seconds] Group By k"
     contenders: dict[str, Contender] = {
         name: ours(spark, text.format(seconds), lambda df: df.agg(F.lit(1)))
@@ -252,7 +252,7 @@ def sharing(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
     With as many rows if quick: with few of them, what does not grow with rows counts.
     """
-    given = feed(folder, "shared", 4, 250_000, 400)
+    given = stream_files(folder, "shared", 4, 250_000, 400)
     texts = {
         "counts": "Select k, Count(*) As n From s [Range 1 Hour] Group By k",
         "sums": "Select k, Sum(a) As total From s [Range 1 Hour] Group By k",
@@ -285,7 +285,7 @@ def sharing(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def recovery(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """From a killed driver to the first answer to new rows, with a million rows in each of two windows."""
-    given = feed(folder, "million", 12, 25_000 if quick else 100_000, 1200)
+    given = stream_files(folder, "million", 12, 25_000 if quick else 100_000, 1200)
     seconds, detail = seconds_to_resume(given.folder, given.files, folder / "resume")
     size = "0.25M" if quick else "1M"
     return [at_most(f"recovery with {size} rows in windows, seconds after Spark is up", seconds, 10, detail)]

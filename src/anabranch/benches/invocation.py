@@ -46,7 +46,7 @@ def current(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     found = {}
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-", dir=MEMORY if MEMORY.is_dir() else folder) as place:
         for ticks in (few, usual, many):
-            made = Checkpoint(Path(place) / f"{ticks}", QUERIES)
+            made = BenchCheckpoint(Path(place) / f"{ticks}", QUERIES)
             made.run(ticks)
             found[ticks] = invocations(made)
         again = statistics.median(invocations(made)) / statistics.median(found[many])
@@ -61,7 +61,7 @@ def current(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     ]
 
 
-def invocations(made: Checkpoint) -> list[float]:
+def invocations(made: BenchCheckpoint) -> list[float]:
     """Seconds of each invocation, with answers compared."""
     reader, seconds = ab.open(made.folder), []
     for _ in range(INVOCATIONS):
@@ -76,7 +76,7 @@ def invocations(made: Checkpoint) -> list[float]:
 
 
 @dataclass
-class Checkpoint:
+class BenchCheckpoint:
     """A checkpoint of counts by key: in each tick the busy query counts one key up, and the others have no change."""
 
     folder: Path

@@ -71,11 +71,11 @@ def _against_spark(
     contenders |= {name: partial(_spark, spark, given, settings) for name, settings in STORES.items()}
     contenders["ours again"] = contenders["ours"]
     found = timed_contest(contenders, folder, rounds=3)
-    told = found.describe("ours", *STORES)
+    note = found.describe("ours", *STORES)
     bars = [
-        at_least(f"{title}: {name} / ours", found.ratio(name, "ours"), least, told) for name, least in limits.items()
+        at_least(f"{title}: {name} / ours", found.ratio(name, "ours"), least, note) for name, least in limits.items()
     ]
-    return [*bars, informed(f"{title}: A/A control", found.ratio("ours again", "ours"), told)]
+    return [*bars, informed(f"{title}: A/A control", found.ratio("ours again", "ours"), note)]
 
 
 def _write(folder: Path, rows: int, keys: int, batches: int) -> None:
@@ -181,11 +181,11 @@ def probe_orders(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         "ours again": lambda: MultiJoin(5, keys),
     }
     found = _in_process(starts, tables, 3 if quick else 7)
-    told = found.describe("ours", "best", "worst")
+    note = found.describe("ours", "best", "worst")
     return [
-        at_least("5-way: worst written order / ours", found.ratio("worst", "ours"), 3, told),
-        at_most("5-way: ours / best static order", found.ratio("ours", "best"), 1.05, told),
-        informed("5-way: A/A control", found.ratio("ours again", "ours"), told),
+        at_least("5-way: worst written order / ours", found.ratio("worst", "ours"), 3, note),
+        at_most("5-way: ours / best static order", found.ratio("ours", "best"), 1.05, note),
+        informed("5-way: A/A control", found.ratio("ours again", "ours"), note),
         *_counted({name: starts[name]() for name in ("ours", "best", "worst")}, tables),
     ]
 
@@ -196,10 +196,10 @@ def _counted(joins: Mapping[str, MultiJoin], tables: list[list[pa.Table]]) -> li
     for name, join in joins.items():
         _seconds(join, tables)
         probes[name] = sum(counts.calls for counts in join.take_probes()[0].windows.values())
-    told = ", ".join(f"{name} {count:,}" for name, count in probes.items())
+    note = ", ".join(f"{name} {count:,}" for name, count in probes.items())
     return [
-        informed("5-way: probes of the worst order / ours", probes["worst"] / probes["ours"], told),
-        informed("5-way: probes of ours / the best order", probes["ours"] / probes["best"], told),
+        informed("5-way: probes of the worst order / ours", probes["worst"] / probes["ours"], note),
+        informed("5-way: probes of ours / the best order", probes["ours"] / probes["best"], note),
     ]
 
 

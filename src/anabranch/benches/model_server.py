@@ -126,18 +126,18 @@ async def ask(address: str, text: str, model: str = "small") -> tuple[float, int
 @contextmanager
 def running(folder: Path, **options: float) -> Iterator[str]:
     """A server in a process of its own, and its address."""
-    told = folder / "address"
+    address_file = folder / "address"
     folder.mkdir(parents=True, exist_ok=True)
-    told.unlink(missing_ok=True)
+    address_file.unlink(missing_ok=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "anabranch.benches.model_server", str(told), json.dumps(options)]
+    command = [sys.executable, "-m", "anabranch.benches.model_server", str(address_file), json.dumps(options)]
     process = subprocess.Popen(command, env=environment)
     try:
-        while not told.exists():
+        while not address_file.exists():
             if process.poll() is not None:
                 raise RuntimeError("the model server has not started")
             time.sleep(0.01)
-        yield told.read_text()
+        yield address_file.read_text()
     finally:
         process.terminate()
         process.wait()
@@ -150,13 +150,13 @@ def state_of(address: str) -> dict[str, object]:
         return found
 
 
-async def _main(told: Path, options: dict[str, float]) -> None:
+async def _main(address_file: Path, options: dict[str, float]) -> None:
     server = ModelServer(**options)  # type: ignore[arg-type]
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, backlog=1024)
     port = listening.sockets[0].getsockname()[1]
-    beside = told.with_suffix(".new")
+    beside = address_file.with_suffix(".new")
     beside.write_text(f"127.0.0.1:{port}")
-    beside.replace(told)
+    beside.replace(address_file)
     await listening.serve_forever()
 
 

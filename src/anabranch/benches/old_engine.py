@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import anabranch
 from anabranch.benches import alone_program
-from anabranch.benches.cql import feed
+from anabranch.benches.cql import stream_files
 from anabranch.benches.harness import Race
 from anabranch.errors import InternalError, QueryError
 from anabranch.measure import Bar, at_most, informed
@@ -36,7 +36,7 @@ def alone(spark: SparkSession, folder: Path, quick: bool, *, old: Path | None) -
         return []
     if not (old / "src" / "anabranch").is_dir():
         raise QueryError(f"{str(old)!r} is not a worktree of this project", hint="git worktree add PATH COMMIT")
-    given = feed(folder, "alone", 3 if quick else 6, ROWS, (3 if quick else 6) * 120.0)
+    given = stream_files(folder, "alone", 3 if quick else 6, ROWS, (3 if quick else 6) * 120.0)
     ours = Path(anabranch.__file__).parents[1]
     sources = {"old": old / "src", "new": ours, "new again": ours}
     with ExitStack() as stack:
@@ -50,13 +50,13 @@ def _bars(name: str, text: str, processes: dict[str, Process], folder: Path, rou
     for number in range(rounds + 1):  # the first is to warm up
         turn = number % len(names)
         for each in names[turn:] + names[:turn]:
-            told = processes[each].run(text, folder / f"alone-{each.replace(' ', '-')}-{name[:4]}-{number}")
-            found = (told["count"], told["checksum"])
+            reply = processes[each].run(text, folder / f"alone-{each.replace(' ', '-')}-{name[:4]}-{number}")
+            found = (reply["count"], reply["checksum"])
             result.answer = result.answer or found
             if found != result.answer:
                 raise InternalError(f"{each} answered {found[0]} rows, or others, instead of {result.answer[0]}")
             if number:
-                result.seconds[each].append(told["seconds"])
+                result.seconds[each].append(reply["seconds"])
     bar = f"one query alone, {name}: new engine / old engine"
     return [
         at_most(bar, result.ratio("new", "old"), 1.03, result.describe("new", "old")),
@@ -75,10 +75,10 @@ class Process:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps({"text": text, "out": str(out)}), file=self._process.stdin, flush=True)
-        told = self._process.stdout.readline()
-        if not told:
+        reply = self._process.stdout.readline()
+        if not reply:
             raise InternalError("a process of the bench has ended; its last words are above")
-        answer: dict[str, Any] = json.loads(told)
+        answer: dict[str, Any] = json.loads(reply)
         return answer
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from anabranch.benches import invocation, old_engine, rules
-from anabranch.benches.cql import SCHEMA, feed
+from anabranch.benches.cql import SCHEMA, stream_files
 from anabranch.benches.harness import Bench, run
 from anabranch.benches.standing import Standing, race
 from anabranch.measure import Bar, at_most, informed
@@ -121,7 +121,7 @@ def ranges(count: int) -> list[str]:
 
 def files(folder: Path, count: int) -> list[Path]:
     """Batches of rows, half a minute of their own time each."""
-    return sorted(feed(folder, f"queries-{count}", count, ROWS, count * SECONDS).folder.glob("*.parquet"))
+    return sorted(stream_files(folder, f"queries-{count}", count, ROWS, count * SECONDS).folder.glob("*.parquet"))
 
 
 @contextmanager

@@ -195,11 +195,11 @@ def _siddhi(python: str, folder: Path, rules: int, file: Path, rows: int) -> flo
     command = [python, "-I", siddhi_program.__file__, *map(str, paths)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SIDDHI_SECONDS, check=True)
-        told = json.loads(done.stdout.splitlines()[-1])
+        answer = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         why = getattr(error, "stderr", None) or str(error)
         print(f"PySiddhi: not measured. {str(why).strip().splitlines()[-1]}")
         return None
-    if (told["count"], told["total"]) != (len(given), sum(seq for seq, _ in given)):
-        raise AssertionError(f"PySiddhi answered {told['count']} rows, or others, instead of {len(given)}")
-    return rows / float(told["seconds"])
+    if (answer["count"], answer["total"]) != (len(given), sum(seq for seq, _ in given)):
+        raise AssertionError(f"PySiddhi answered {answer['count']} rows, or others, instead of {len(given)}")
+    return rows / float(answer["seconds"])

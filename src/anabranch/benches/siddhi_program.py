@@ -27,8 +27,8 @@ def send_rows(rules: Path, rows: Path) -> None:
         manager = importlib.import_module("PySiddhi.core.SiddhiManager").SiddhiManager()
         runtime = manager.createSiddhiAppRuntime(app(json.loads(rules.read_text())))
         handler = runtime.getInputHandler("s")
-        told: list[list[int]] = []
-        runtime.addCallback("told", _collecting(told))
+        totals: list[list[int]] = []
+        runtime.addCallback("answer", _collecting(totals))
         runtime.start()
         given = json.loads(rows.read_text())
         for seq, v in given[:WARM_UP]:
@@ -38,18 +38,18 @@ def send_rows(rules: Path, rows: Path) -> None:
             handler.send(row)
         seconds = time.perf_counter() - began
         runtime.getInputHandler("ask").send([1])
-        count, total = told[-1]
+        count, total = totals[-1]
         print(json.dumps({"seconds": seconds, "count": count, "total": total}), flush=True)
     os._exit(0)  # its Java machine does not end by itself
 
 
-def _collecting(told: list[list[int]]) -> Any:
+def _collecting(totals: list[list[int]]) -> Any:
     """A callback that keeps what it is given."""
     base = importlib.import_module("PySiddhi.core.stream.output.StreamCallback").StreamCallback
 
     class Collecting(base):  # type: ignore[misc, valid-type]
         def receive(self, events: Any) -> None:
-            told.extend([int(each) for each in event.getData()] for event in events)
+            totals.extend([int(each) for each in event.getData()] for event in events)
 
     return Collecting()
 
@@ -76,7 +76,7 @@ def app(rules: list[tuple[int, int]]) -> str:
             "define table totals (one int, n long, total long);",
             *each,
             f"{counted} update or insert into totals on totals.one == one;",
-            "from ask join totals on totals.one == ask.one select totals.n, totals.total insert into told;",
+            "from ask join totals on totals.one == ask.one select totals.n, totals.total insert into answer;",
         ]
     )
 

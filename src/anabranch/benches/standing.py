@@ -138,7 +138,7 @@ def race(contenders: Mapping[str, Contender], files: Sequence[Path], *, warm_up:
                 result.seconds[name].append(seconds)
     found = {name: each.digest() for name, each in contenders.items()}
     result.answer = found[names[0]]
-    for name, told in found.items():
-        if told != result.answer:
-            raise InternalError(f"{name} answered {told[0]} rows, or others, instead of {result.answer[0]}")
+    for name, digest in found.items():
+        if digest != result.answer:
+            raise InternalError(f"{name} answered {digest[0]} rows, or others, instead of {result.answer[0]}")
     return result

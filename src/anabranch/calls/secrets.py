@@ -1,4 +1,4 @@
-"""Secrets of the environment: their values must not be pickled into plans, nor told in messages.
+"""Secrets of the environment: their values must not be pickled into plans, nor shown in messages.
 
 >>> environment = {"MODEL_API_KEY": "sk-123456789", "HOME": "/home/me"}
 >>> redacted("401 for key sk-123456789", environment)

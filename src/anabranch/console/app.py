@@ -22,7 +22,7 @@ from starlette.routing import Route as Address
 from anabranch.console import prometheus
 from anabranch.console.access import COOKIE_SECONDS, Access
 from anabranch.console.audit import Audit
-from anabranch.console.changing import Changing, told
+from anabranch.console.changing import Changing, error_reply
 from anabranch.console.guard import Guard, Limits
 from anabranch.console.hub import Hub
 from anabranch.console.live import Live
@@ -188,7 +188,7 @@ def _answer(handler: Callable[..., Any], given: Mapping[str, Any]) -> tuple[int,
     except NotFound as error:
         return 404, {"error": str(error)}
     except AnabranchError as error:
-        return 400, told(error)
+        return 400, error_reply(error)
     except PySparkException as error:
         return 400, {"error": summarize(error)}
     except Exception:

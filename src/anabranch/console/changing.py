@@ -48,7 +48,7 @@ class Changing:
                 if tree is not None:
                     plans.append(render(self._reading.engine.bind(tree).plan))
         except AnabranchError as error:
-            return {"ok": False, "errors": [told(error)], "plans": []}
+            return {"ok": False, "errors": [error_reply(error)], "plans": []}
         return {"ok": True, "errors": [], "plans": plans}
 
     def register(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,10 +146,10 @@ class Changing:
         return rules
 
 
-def told(error: BaseException) -> dict[str, Any]:
+def error_reply(error: BaseException) -> dict[str, Any]:
     """An error for clients: what, where, and a hint.
 
-    >>> told(CQLError("unknown column 'k'", source="Select k From s", start=7, end=7, hint="did you mean 'kk'?"))
+    >>> error_reply(CQLError("unknown column 'k'", source="Select k From s", start=7, end=7, hint="did you mean 'kk'?"))
     {'error': "unknown column 'k'", 'hint': "did you mean 'kk'?", 'line': 1, 'column': 8}
     """
     found: dict[str, Any] = {"error": in_a_line(error)}

@@ -27,7 +27,7 @@ from anabranch.cql.statements import (
     Resume,
     SelectStatement,
     Show,
-    Sink,
+    SinkClause,
     Statement,
 )
 from anabranch.cql.window_parser import WindowParser
@@ -83,7 +83,7 @@ class StatementParser(WindowParser):
             return CreateView(name, *self._parse_body())
         rules = self._parse_for_each() if self._match_text_seq("FOR") else None
         history = self._match_text_seq("FROM", "HISTORY")
-        sink = Sink(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
+        sink = SinkClause(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
         return CreateQuery(name, *self._parse_body(), history, sink, rules)
 
     def _parse_for_each(self) -> tuple[str, str]:

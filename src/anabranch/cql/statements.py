@@ -75,7 +75,7 @@ class DeleteStatement:
 
 
 @dataclass(frozen=True)
-class Sink:
+class SinkClause:
     """`Into 'parquet' With (path = '...')`."""
 
     format: str
@@ -93,7 +93,7 @@ class CreateQuery:
     text: str
     ast: exp.Query = field(compare=False, repr=False)
     from_history: bool = False
-    sink: Sink | None = None
+    sink: SinkClause | None = None
     for_each: tuple[str, str] | None = None
 
 

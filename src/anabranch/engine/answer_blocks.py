@@ -150,7 +150,7 @@ class BlockFile:
         return pa.py_buffer(self._file.read_at(int(entry["bytes"]), int(entry["offset"])))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> BlockFile:

@@ -2,7 +2,7 @@
 
 A tick writes files for all queries. Summaries stand for the files of many ticks: of each relation they have the changes
 since the summary before, *merged*, or a *snapshot*, the rows that are there after a tick, or, where nothing has
-changed, only the tick of the last summary that has something. Whoever wants the relation after a tick goes from the
+changed, only the tick of the last summary that has something. A reader of the relation after a tick goes from the
 last summary back to the one with a snapshot, and reads the files of the ticks since. What was answered up to the
 `floor` of a query is gone; of a relation a snapshot after that tick counts instead.
 """

@@ -1,7 +1,7 @@
 """What is done about answers after a tick: summaries, marks, what is not retained any more, and space.
 
-A query that keeps its answer for a while only lets go of whole blocks of ticks, once all of their rows are older and
-were delivered. That counts with the next tick, whose record has the query's *floor*; blocks of rows go after that. Of a
+A query that keeps its answer for a while only drops whole blocks of ticks, once all of their rows are older and were
+delivered. That counts with the next tick, whose record has the query's *floor*; blocks of rows go after that. Of a
 relation a snapshot at the floor stays.
 """
 
@@ -61,7 +61,7 @@ class AnswerKeeper:
             "reading answers of an earlier time takes longer than it should": lambda: write_mark(
                 self._folder, manifest
             ),
-            "old answers cannot be let go of": lambda: self._let_go(queries, manifest),
+            "old answers cannot be deleted": lambda: self._raise_floors(queries, manifest),
         }
         for what, step in steps.items():
             try:
@@ -95,7 +95,7 @@ class AnswerKeeper:
         elif found is not None:
             map_in_arrow(self._spark.range(1), found, WRITTEN_PATH).collect()
 
-    def _let_go(self, queries: Sequence[ContinuousQuery], manifest: Manifest) -> None:
+    def _raise_floors(self, queries: Sequence[ContinuousQuery], manifest: Manifest) -> None:
         """Raise the floors of queries where a block ends; the next tick commits them."""
         if manifest.tick != last_tick(block_of(manifest.tick)):
             return

@@ -64,7 +64,7 @@ class SplitAnswerTask:
         The column; it need not be part of the answers.
     queries
         Its values, each with the number of a query. One that is given several times is an answer of several queries;
-        rows with a value that is not given are nobody's.
+        rows with a value that is not given belong to no query.
     output, changes
         As in `AnswerTask`, for all of them.
     """
@@ -142,7 +142,7 @@ class AnswerWriter:
         self._bytes += rows.nbytes
 
     def close(self) -> Sequence[str]:
-        """The end; returns the file, if there was something to write."""
+        """Finish the file; returns it, if there was something to write."""
         self._flush()
         if self._writer is None:
             return ()

@@ -85,7 +85,7 @@ class Compaction:
 
     @property
     def bytes(self) -> int:
-        """What has to be read, about."""
+        """Bytes that have to be read, approximately."""
         return sum(map(storage.size, (*self.plain, *([self.before] if self.before else []))))
 
     def run(self) -> Path:

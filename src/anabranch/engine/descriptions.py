@@ -1,4 +1,4 @@
-"""What a query answers: a small file per query in the checkpoint, for those who read answers without an engine."""
+"""What a query answers: a small file per query in the checkpoint, for readers without an engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anabranch.engine.layout import QUERIES
 
 @dataclass(frozen=True)
 class Description:
-    """Of a query.
+    """What a query answers.
 
     Parameters
     ----------

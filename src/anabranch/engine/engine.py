@@ -1,21 +1,17 @@
 """The engine: streams, relations and queries are registered with it, and it advances them, tick by tick.
 
-Queries come and go between ticks; see `loop.py` for what runs when, and `ticks.py` for what a tick does.
+This is the interface; its parts do the work: `registration.py`, `dropping.py` and `relation_changes.py` between ticks,
+`scheduler.py` with the loop and its ticks. See `loop.py` for what runs when, and `ticks.py` for what a tick does.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import Any, Never, get_args
+from typing import Any, Never
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -24,60 +20,45 @@ from sqlglot import exp
 from anabranch import storage
 from anabranch.config import OrderingConfig
 from anabranch.cql.binder import bind
-from anabranch.cql.catalog import Catalog, FunctionInfo, folded
+from anabranch.cql.catalog import Catalog, folded
 from anabranch.cql.dialect import parse_query
 from anabranch.cql.statements import Statement
 from anabranch.cql.templates import instantiated
 from anabranch.engine import sysqueries, sysstream
 from anabranch.engine.advising import advice
-from anabranch.engine.batch_writer import BatchWriter, IngestSpec
+from anabranch.engine.batch_writer import BatchWriter
+from anabranch.engine.checkpoint import Checkpoint
+from anabranch.engine.dropping import Dropping
 from anabranch.engine.durations import refuse_renamed
-from anabranch.engine.failures import of_stream, unwrap
-from anabranch.engine.ingest import RECORDS, Ingest
+from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
-from anabranch.engine.join_ledger import reordered
-from anabranch.engine.join_report import JoinReport
-from anabranch.engine.layout import STATE
-from anabranch.engine.leftovers import remove_leftovers
-from anabranch.engine.lock import CheckpointLock
-from anabranch.engine.loop import Loop
-from anabranch.engine.manifest import MATERIALISE, SUMMED, QueryState, StreamState
-from anabranch.engine.manifest_log import ManifestLog, committed
-from anabranch.engine.network import forget_nodes, new_nodes
+from anabranch.engine.manifest import Manifest, StreamState
 from anabranch.engine.network_graph import NetworkGraph
 from anabranch.engine.overview import Overview, overview
+from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.query_host import QueryHost
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.reader import Reader
+from anabranch.engine.registration import Registration, require_join_plan, require_materialise
 from anabranch.engine.registry import Registry
-from anabranch.engine.relations import Rows, change_time
+from anabranch.engine.relation_changes import RelationChanges
+from anabranch.engine.relations import Rows
 from anabranch.engine.result_store import ResultStore
 from anabranch.engine.rules import Rules, rule_columns
+from anabranch.engine.scheduler import Scheduler
 from anabranch.engine.script import execute
-from anabranch.engine.shared_nodes import shared_nodes
 from anabranch.engine.showing import KINDS, Listing, Rates, listing, progress
-from anabranch.engine.stateless_queries import Offer
-from anabranch.engine.ticks import TickRunner
+from anabranch.engine.tick_history import TickHistory
 from anabranch.engine.warm_up import warm_up
-from anabranch.errors import QueriesFailed, QueryError, in_a_line, suggest
-from anabranch.events import Event, StreamFailed
+from anabranch.errors import QueriesFailed, QueryError
 from anabranch.filter_report import Events
-from anabranch.logical_plan import Query, scans
-from anabranch.operators.base import EVER
+from anabranch.logical_plan import Query
 from anabranch.planning.reading import JoinPlan
 from anabranch.spark.connect import require_classic
-from anabranch.spark.continuous.expression_types import said
-from anabranch.spark.continuous.summaries import stream_of
 from anabranch.spark.filters.filter import Filter
-from anabranch.spark.quiet_errors import quiet_errors
 from anabranch.spark.schemas import empty_frame
 from anabranch.workload.advice import AdviceReport
-
-MOST_PUBLISHED = 10_000
-MOST_RECENT = 50_000
-"""Rows of SysStream that `recent_ticks` holds."""
-RECENT_EVENTS = 1_000
-_NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 class Engine:
@@ -132,31 +113,32 @@ class Engine:
         warm_up(spark)
         self._spark = spark
         self._folder = folder
-        self._log = ManifestLog(self._folder)
-        self._manifest = self._log.load(cells, spark.sparkContext.defaultParallelism)
-        self._lock = CheckpointLock(self._folder)
-        self._registry = Registry()
-        self._registry.streams[sysstream.NAME] = sysstream.sys_stream(spark)
-        self._manifest.streams.setdefault(sysstream.NAME, StreamState())
+        self._checkpoint = Checkpoint(folder, cells, spark.sparkContext.defaultParallelism)
+        manifest, registry = self._checkpoint.manifest, Registry()
+        self._registry = registry
+        registry.streams[sysstream.NAME] = sysstream.sys_stream(spark)
+        manifest.streams.setdefault(sysstream.NAME, StreamState())
         described = empty_frame(spark, sysqueries.SCHEMA)
-        self._registry.relations[sysqueries.NAME] = RelationInput(sysqueries.NAME, described, changing=True)
-        self._published: list[sysstream.Row] = []
-        self._recent: deque[tuple[int, list[sysstream.Row]]] = deque()
+        registry.relations[sysqueries.NAME] = RelationInput(sysqueries.NAME, described, changing=True)
         self._rule_sets: dict[str, Rules] = {}
         self._rates = Rates()
-        self._events: deque[Event] = deque(maxlen=RECENT_EVENTS)
-        self._results = ResultStore(spark, self._folder)
-        self._runtime = QueryRuntime(spark, self._folder, self._manifest.cells, self._registry, state_bytes)
-        self._ingest = Ingest(self._folder, self._manifest, BatchWriter(self._folder, self._runtime.over))
-        self._runner = TickRunner(spark, self._folder, self._registry, self._ingest, self._runtime, self._log)
-        self._loop = Loop(
-            self._folder / "sources",
-            self._registry.streams,
-            self._ingest,
-            lambda stream: self._runner.waits(self._manifest, stream),
-            self._tick,
-            self._lost,
+        self._history = TickHistory()
+        self._results = ResultStore(spark, folder)
+        self._runtime = QueryRuntime(spark, folder, manifest.cells, registry, state_bytes)
+        self._ingest = Ingest(folder, manifest, BatchWriter(folder, self._runtime.over))
+        parts = EngineParts(
+            spark, self._checkpoint, registry, self._ingest, self._runtime, self._results, self._history
         )
+        self._scheduler = Scheduler(parts)
+        self._loop, self._runner = self._scheduler.loop, self._scheduler.runner
+        self._host = QueryHost(parts, self._scheduler)
+        self._registration = Registration(parts, self._loop)
+        self._changes = RelationChanges(parts, self._registration, self._loop)
+        self._dropping = Dropping(parts, self._registration, self._scheduler)
+
+    @property
+    def _manifest(self) -> Manifest:
+        return self._checkpoint.manifest
 
     # -- registering
 
@@ -195,12 +177,8 @@ class Engine:
         refuse_renamed(renamed)
         for unknown in renamed:
             raise TypeError(f"Engine.stream() got an unexpected keyword argument {unknown!r}")
-        self._fresh(name)
-        made = StreamInput.of(name, df, timestamp, skew, sequence, idle, retain, horizon)
-        with self._loop.between_ticks():
-            self._registry.streams[name] = made
-            self._manifest.streams.setdefault(name, StreamState())
-            self._want()
+        self._registration.require_free(name)
+        self._registration.add_stream(StreamInput.of(name, df, timestamp, skew, sequence, idle, retain, horizon))
 
     def relation(self, name: str, df: DataFrame, *, changing: bool = False) -> None:
         """Register a table.
@@ -211,20 +189,14 @@ class Engine:
         Parameters
         ----------
         changing
-            Say so if it will change while queries with windows run. Queries that have begun without it have joined its
+            Whether it will change while queries with windows run. Queries that have begun without it have joined its
             rows once and for all; only those that read rows at their own instant, as `[Now]` does, follow every change.
         """
-        self._fresh(name)
+        self._registration.require_free(name)
         if df.isStreaming:
             raise QueryError(f"relation {name!r} is a streaming DataFrame", hint="register it with Engine.stream")
         require_different(df, f"relation {name!r}")
-        known = self._manifest.relations.get(name)
-        if known is not None and known.columns != df.schema.simpleString():
-            raise QueryError(
-                f"the checkpoint holds a relation {name!r} with the columns {known.columns}",
-                hint="register it with the same columns, give this one another name, or start with a new folder",
-            )
-        self._registry.relations[name] = RelationInput(name, df.persist(), changing or known is not None)
+        self._registration.add_relation(name, df, changing=changing)
 
     def insert(self, name: str, rows: Rows, *, at: datetime | None = None) -> int:
         """Add rows to a relation: a DataFrame, or a list of tuples or dicts. Returns how many.
@@ -257,13 +229,13 @@ class Engine:
         One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
         that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
         """
-        self._fresh(name)
+        self._registration.require_free(name)
         self._runtime.functions.add(name, function, returns, calling)
         self._registry.functions[name] = F.udf(function, returns).returnType.simpleString()
 
     def view(self, name: str, text: str | exp.Query) -> None:
         """Register a query that others read by name; it does not run by itself."""
-        self._fresh(name)
+        self._registration.require_free(name)
         bind(text, self.catalog, name)
         self._registry.views[name] = text
 
@@ -287,32 +259,20 @@ class Engine:
         Parameters
         ----------
         materialise
-            What is kept of its answer for those who ask for it. `none`: nothing, once its sink has had it. `matches`:
-            its rows or changes, and who asks for the relation adds them up. `current`: the relation as well, again and
-            again. `auto`: the relation whenever its changes are as many as its rows, so that asking costs the same at
-            any age, and keeping at most twice the changes.
+            What is kept of its answer to be read. `none`: nothing, once its sink has had it. `matches`: its rows or
+            changes, which a reader of the relation adds up. `current`: the relation as well, again and again. `auto`:
+            the relation whenever its changes are as many as its rows, so that reading costs the same at any age, and
+            keeping at most twice the changes.
         join
             `auto`: joins probe windows in an order that follows the data; `fixed`: in the order in which the inputs
             are written; `xjoin`: as a tree of joins of two that keeps what it finds on the way.
         """
-        if join not in get_args(JoinPlan):
-            raise QueryError(f"unknown plan of joins {join!r}", hint=suggest(join, list(get_args(JoinPlan)), "plans"))
-        self._fresh(name)
-        if materialise not in MATERIALISE:
-            raise QueryError(
-                f"materialise is {materialise!r}", hint=suggest(materialise, MATERIALISE, "ways to materialise")
-            )
-        bound = bind(text, self.catalog, name)
-        handle = ContinuousQuery(self, bound, text, share=share, join=join)
-        summing = self._may_sum(bound)
-        self._compile(handle, summing=summing)
-        with self._loop.between_ticks(), self._ingest.standing_still():
-            if summing and not self._may_sum(bound):  # its first rows came meanwhile
-                self._runtime.compile(handle, summing=False)
-            self._restore(handle, history, materialise)
-            self._registry.queries[name] = handle
-            self._want()
-        return handle
+        require_join_plan(join)
+        self._registration.require_free(name)
+        require_materialise(materialise)
+        query = ContinuousQuery(self._host, bind(text, self.catalog, name), text, share=share, join=join)
+        self._registration.add_query(query, history=history, materialise=materialise)
+        return query
 
     def rules(
         self,
@@ -355,14 +315,13 @@ class Engine:
         [('a', 3), ('a', 4), ('b', 4)]
         """
         tree = parse_query(template) if isinstance(template, str) else template
-        self._fresh(name)
+        self._registration.require_free(name)
         relation = f"{name}_rules" if over is None else self.catalog.own_name("relation", over)
         if over is None:
-            schema = rule_columns(self._spark, tree, key, self._schemas(tree), types or {})
+            schema = rule_columns(self._spark, tree, key, self._registration.schemas(tree), types or {})
             self.relation(relation, empty_frame(self._spark, schema), changing=True)
         else:
-            with self._loop.between_ticks():
-                self._let_change(self._registry.relations[relation])
+            self._changes.let_change(self._registry.relations[relation])
         try:
             columns = self.schema_of(relation).names
             query = self.query(instantiated(tree, relation, folded(key, columns), columns), name, history=history)
@@ -378,7 +337,7 @@ class Engine:
         return bind(text, self.catalog, name)
 
     def execute(self, script: str | Sequence[Statement], *, bounded: bool = False) -> list[str]:
-        """Carry out statements (`Create Stream`, `Create Query`, `Show`, ...) and return what they have to say.
+        """Carry out statements (`Create Stream`, `Create Query`, `Show`, ...) and return their output.
 
         Streams are read as they grow, or, if `bounded`, as they are, for `run_batch`.
         """
@@ -439,7 +398,7 @@ class Engine:
 
     def recent_ticks(self, after: int = 0) -> list[tuple[int, list[sysstream.Row]]]:
         """What recent ticks, later than one, have published on SysStream; for any thread, as `overview`."""
-        return [(tick, rows) for tick, rows in list(self._recent) if tick > after]
+        return self._history.since(after)
 
     def filters(self) -> dict[str, list[Filter]]:
         """The adaptive filters of queries, as `ContinuousQuery.filters`, by query; for any thread, as `overview`."""
@@ -477,7 +436,7 @@ class Engine:
 
     def events(self) -> Events:
         """What happened to streams and queries lately: `StreamFailed`, `QueryFailed` and `ProbesReordered`."""
-        return Events(self._events)
+        return Events(self._history.events)
 
     def rows_taken(self, stream: str) -> int:
         """Rows of a stream that have been taken so far."""
@@ -491,85 +450,12 @@ class Engine:
 
     def drop(self, name: str) -> None:
         """Remove a stream, relation, view or query; what others read stays until they are dropped."""
-        name = folded(name, [*self.catalog.names(), *self._manifest.queries])
-        if name in (sysstream.NAME, sysqueries.NAME):
-            raise QueryError(
-                f"{name!r} is built in and cannot be dropped", hint="it costs nothing while no query reads it"
-            )
-        readers = [
-            each.name
-            for each in self._registry.queries.values()
-            if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
-        ]
-        readers += [] if readers else self._naming(name)
-        if readers:
-            raise QueryError(f"{name!r} is read by {', '.join(readers)}", hint="drop them first")
-        query = self._registry.queries.get(name)
-        if query is not None:
-            self._stop_query(query)
-        with self._loop.between_ticks():
-            if query is not None or name in self._manifest.queries:
-                self._registry.queries.pop(name, None)
-                state = self._manifest.queries.pop(name)
-                before = self._manifest.segments()
-                forget_nodes(self._manifest)
-                self._runtime.forget(name)
-                self._want()
-                self._clear(name, "delivered", "queries")  # summaries for it alone go with the next tick
-                self._results.dropped(state, self._manifest.tick)
-                for path in before - self._manifest.segments():
-                    self._results.clear(path, STATE)
-            elif name in self._registry.streams:
-                del self._registry.streams[name]
-                self._runtime.forget_source(name)
-                buffers = [buffer for buffer in self._manifest.streams if stream_of(buffer) == name]
-                for buffer in buffers:
-                    del self._manifest.streams[buffer]
-                self._ingest.forget(name)
-                self._clear(name, "sources", "late", "unusable", RECORDS)
-                for buffer in buffers:
-                    self._results.clear(buffer, "kept")
-            elif name in self._registry.relations:
-                del self._registry.relations[name]
-                self._runtime.forget_source(name)
-                if self._manifest.relations.pop(name, None) is not None:
-                    self._clear(name, "kept")
-            elif name in self._registry.views:
-                del self._registry.views[name]
-            else:
-                raise QueryError(f"there is no {name!r} to drop", hint=suggest(name, self.catalog.names(), "names"))
-
-    def _naming(self, name: str) -> list[str]:
-        """Queries and views that read another query, or a view, by its name."""
-        written = {each.name: each.written for each in self._registry.queries.values()} | self._registry.views
-        found = []
-        for reader, text in written.items():
-            if reader != name and (not isinstance(text, str) or name.lower() in text.lower()):
-                tree = parse_query(text) if isinstance(text, str) else text
-                own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
-                named = {each.name.lower() for each in tree.find_all(exp.Table)} - own
-                found += [reader] if name.lower() in named else []
-        return found
-
-    def _clear(self, name: str, *kinds: str) -> None:
-        """Commit that something is gone, then delete what it has left."""
-        if self._manifest.tick or self._manifest.relations:
-            self._log.commit_between_ticks(self._manifest)
-        self._results.clear(name, *kinds)
+        self._dropping.drop(name)
 
     @property
     def catalog(self) -> Catalog:
         """What queries may name."""
-        registry = self._registry
-        return Catalog(
-            {name: tuple(stream.df.columns) for name, stream in registry.streams.items()},
-            {name: tuple(relation.df.columns) for name, relation in registry.relations.items()},
-            {name: query.query for name, query in registry.queries.items()},
-            dict(self._registry.views),
-            {name: FunctionInfo(name) for name in self._runtime.functions.names},
-            [name for name, relation in registry.relations.items() if relation.changing],
-            self._known_to_spark,
-        )
+        return self._registration.catalog
 
     @property
     def queries(self) -> Mapping[str, ContinuousQuery]:
@@ -598,7 +484,7 @@ class Engine:
         if self._manifest.tick:
             raise QueryError("this checkpoint holds a run already", hint="use a new folder for each run")
         try:
-            self._run_to_the_end()
+            self._scheduler.run_to_the_end()
         finally:
             self._runtime.rest()
         failures = {name: query.error for name, query in registry.queries.items() if query.error is not None}
@@ -609,12 +495,7 @@ class Engine:
 
     def stop(self) -> None:
         """Stop all queries and streams; an engine on the same checkpoint goes on from here."""
-        for query in self._registry.queries.values():
-            if query.status in ("running", "paused"):
-                query.status = "stopped"
-        self._loop.stop()
-        self._runtime.rest()
-        self._lock.release()
+        self._scheduler.stop()
 
     def late(self, stream: str) -> DataFrame:
         """Rows of a stream that came too late."""
@@ -624,160 +505,7 @@ class Engine:
         """Rows of a stream without a time, or with one too far ahead of the clock."""
         return self._aside("unusable", stream)
 
-    # -- for queries
-
-    def _start(self, query: ContinuousQuery) -> None:
-        outer = [name for name in scans(query.query.plan, "stream") if name != sysstream.NAME]
-        for name in outer:
-            if not self._registry.streams[name].df.isStreaming:
-                raise QueryError(f"stream {name!r} is a bounded DataFrame", hint="use Engine.run_batch()")
-        streams = [self._registry.streams[name] for name in outer]
-        self._take_over(streams)
-        query.error = None
-        self._set_status(query, "running")
-        self._loop.start(streams)
-
-    def _run_to_the_end(self) -> None:
-        registry = self._registry
-        for query in registry.queries.values():
-            query.status = "running"
-        self._results.describe(registry.queries.values(), self._manifest)
-        self._describe_queries()
-        for stream in registry.streams.values():
-            self._ingest.caught_up(stream)
-        offers = [Offer(each, 0, each.df) for name, each in registry.streams.items() if name != sysstream.NAME]
-        self._manifest = self._runner.run(self._manifest, offers, {}, until=EVER)
-        for offer in offers:
-            if offer.error is not None:
-                self._lost(offer.stream.name, offer.error)
-        for until in self._runner.cuts(self._manifest):
-            self._manifest = self._runner.run(self._manifest, [], {}, until=until)
-        self._results.deliver(registry.queries.values(), self._manifest)
-        for query in registry.queries.values():
-            if query.error is None:
-                query.status = "ended"
-
-    def _take_over(self, streams: Sequence[StreamInput]) -> None:
-        """Lock the checkpoint, and check that it fits these streams."""
-        first = self._lock.acquire()
-        try:
-            if first and (committed(self._folder) != self._manifest.tick or not self._ingest.current()):
-                hint = "create a new Engine on it"
-                raise QueryError("another engine has used the checkpoint since this one was created", hint=hint)
-            for stream in streams:
-                self._loop.check(stream)
-        except QueryError:
-            if first:
-                self._lock.release()
-            raise
-        if first:
-            self._results.sweep(self._manifest, self._ingest.files())
-            self._ingest.sweep()
-            remove_leftovers(self._folder, self._manifest)
-
-    def _set_status(self, query: ContinuousQuery, status: str) -> None:
-        def change() -> None:
-            query.status = status
-
-        self._loop.want(change)
-
-    def _stop_query(self, query: ContinuousQuery) -> None:
-        if query.status in ("running", "paused"):
-            query.status = "stopped"
-        alive = [each for each in self._registry.queries.values() if each.status in ("running", "paused")]
-        self._loop.keep({name for each in alive for name in scans(each.query.plan, "stream")})
-
-    def _await_idle(self, query: ContinuousQuery, timeout: float | None) -> None:
-        done = self._loop.await_idle(scans(query.query.plan, "stream"), timeout)
-        failed = self._loop.failure or query.error
-        if failed is not None:
-            raise failed
-        if not done:
-            raise TimeoutError(f"query {query.name} was still busy after {timeout} s")
-
-    def _answer(self, query: Query) -> DataFrame:
-        return self._results.read(query.name, self._manifest.queries[query.name], self._manifest.tick)
-
-    def _contents(self, query: Query) -> DataFrame:
-        return self._results.contents(query.name, self._manifest.queries[query.name], self._manifest.tick)
-
-    def _filters(self, query: Query) -> list[Filter]:
-        return self._runtime.functions.filters(query.name)
-
-    def _explained(self, query: ContinuousQuery) -> list[str]:
-        """How a query is run."""
-        summaries = sorted({stream_of(name) for name in self._runtime.requirements(query.name).summaries})
-        summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
-        nodes = shared_nodes(self._manifest, self._runtime.titles, self._runner.reports)
-        shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
-        folds = self._runtime.folds(self._registry.queries).values()
-        folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
-        look_ups, joins = self._runtime.look_ups(query), self._join_report(query).lines()
-        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups, *joins]
-
-    def _join_report(self, query: ContinuousQuery) -> JoinReport:
-        nodes, joined = self._manifest.queries[query.name].nodes, self._runtime.joined(query.name)
-        return self._runtime.joins.report(query.join, {nodes[stage]: names for stage, names in joined.items()})
-
-    # -- ticks
-
-    def _tick(self, offers: Sequence[Offer], silent: Mapping[str, bool]) -> None:
-        began, old = time.perf_counter(), self._manifest
-        self._describe_queries()
-        self._results.describe(self._registry.queries.values(), old)
-        manifest = self._runner.run(old, [*offers, *self._introspection()], silent)
-        seconds = time.perf_counter() - began
-        self._manifest = manifest
-        did = sysstream.TickStatistics(self._runner.last, self._runner.queued, seconds)
-        joined = {name: self._runtime.joined(name) for name in manifest.queries}
-        published = sysstream.published(old, manifest, did, self._runtime.titles, joined)
-        self._published += published
-        self._events += reordered(manifest, self._runner.last, joined)
-        del self._published[:-MOST_PUBLISHED]
-        self._recent.append((manifest.tick, published))
-        while len(self._recent) > 1 and sum(len(rows) for _, rows in self._recent) > MOST_RECENT:
-            self._recent.popleft()
-        for offer in offers:
-            offer.done.set()
-        self._loop.committed()
-        self._results.note(self._runner.answered)
-        queries = list(self._registry.queries.values())
-        self._results.deliver(queries, manifest)
-        self._results.keep(queries, manifest)
-
-    def _lost(self, stream: str, error: BaseException) -> None:
-        """A stream cannot be read: queries that read it stop, others go on."""
-        self._events.append(StreamFailed(stream, in_a_line(unwrap(error))))
-        for query in self._registry.queries.values():
-            if stream in scans(query.query.plan, "stream") and query.status in ("running", "paused"):
-                query._fail(query.error or of_stream(stream, error))
-
-    def _describe_queries(self) -> None:
-        """Let SysQueries hold what queries are and cost by now, if some query reads it."""
-        name = sysqueries.NAME
-        if any(name in scans(each.query.plan, "relation") for each in self._registry.queries.values()):
-            rows = sysqueries.sys_queries(self._registry, self._manifest, self._runner.reports)
-            relation, (_, now) = self._registry.relations[name], self._settled(name)
-            self._runtime.relations.replace(relation, self._manifest, rows, now)
-
-    def _introspection(self) -> list[Offer]:
-        """What earlier ticks have published, if some query wants to know."""
-        read = any(sysstream.NAME in scans(each.query.plan, "stream") for each in self._registry.queries.values())
-        if not (read and self._published):
-            return []
-        rows, self._published = self._published, []
-        stream = self._registry.streams[sysstream.NAME]
-        return [Offer(stream, self._manifest.tick, sysstream.frame(self._spark, rows))]
-
-    # -- relations
-
-    def _schemas(self, tree: exp.Query) -> list[StructType]:
-        """The columns of the streams and relations that a query names."""
-        streams, relations = self._registry.streams, self._registry.relations
-        known = {name: stream.df.schema for name, stream in streams.items()}
-        known |= {name: relation.df.schema for name, relation in relations.items()}
-        named = (folded(table.name, list(known)) for table in tree.find_all(exp.Table))
-        return [known[name] for name in named if name in known]
+    # -- what is there
 
     def contents(self, relation: str) -> DataFrame:
         """The rows of a relation after all changes so far."""
@@ -792,132 +520,9 @@ class Engine:
         """The columns of a relation."""
         return self._registry.relations[self.catalog.own_name("relation", relation)].df.schema
 
-    @quiet_errors()
     def _change(self, name: str, change: Callable[..., int], rows: Rows | str | Column, at: datetime | None) -> int:
         relation = self._registry.relations[self.catalog.own_name("relation", name)]
-        with self._loop.between_ticks(), self._ingest.standing_still():
-            self._let_change(relation)
-            time = change_time(relation.name, at, *self._settled(relation.name))
-            count = change(relation, self._manifest, rows, time)
-            if count:
-                self._log.commit_between_ticks(self._manifest)
-                self._runtime.relations.remove_merged()
-        return count
-
-    def _settled(self, name: str) -> tuple[int, int]:
-        """The time before which a relation cannot be changed any more, and the time after all rows that have come."""
-        readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "relation")]
-        streams = {stream for each in readers for stream in scans(each.query.plan, "stream")}
-        states = {stream: self._manifest.streams[stream] for stream in streams}
-        passed = [state.passed + 1 for state in states.values() if state.passed is not None]
-        closed = [max(state.closed, self._ingest.closed(stream)) for stream, state in states.items()]
-        answered = [self._manifest.queries[each.name].position for each in readers]
-        known = self._manifest.relations.get(name)
-        earliest = max([EVER, *passed, *closed, *answered, *([known.changed] if known else [])])
-        newest = [time + 1 for stream, state in states.items() for time in self._ingest.newest(stream, state)]
-        return earliest, max([earliest, *newest])
-
-    def _let_change(self, relation: RelationInput) -> None:
-        """From now on a relation may change: queries that have not begun are made anew for that."""
-        if relation.changing:
-            return
-        readers = [
-            each for each in self._registry.queries.values() if relation.name in self._runtime.constants(each.name)
-        ]
-        begun = [each.name for each in readers if self._manifest.queries[each.name].has_begun]
-        if begun:
-            raise QueryError(
-                f"relation {relation.name!r} was joined once and for all by {', '.join(begun)}, which has begun",
-                hint="register it with relation(..., changing=True) before such queries",
-            )
-        relation.changing = True
-        for each in readers:
-            before = self._manifest.queries.pop(each.name)
-            each.query = bind(each.written, self.catalog, each.name)
-            self._compile(each, summing=self._may_sum(each.query))
-            self._restore(each, history=False, materialise=before.materialise)
-            state = self._manifest.queries[each.name]
-            state.position = state.since = before.since
-        self._want()
-
-    # -- helpers
-
-    def _compile(self, handle: ContinuousQuery, *, summing: bool) -> None:
-        try:
-            with quiet_errors():
-                self._results.expect(handle.name, self._runtime.compile(handle, summing=summing))
-        except AnalysisException as error:
-            raise QueryError(
-                f"query {handle.name!r} is invalid: {said(error, handle.query)}", hint="check its functions and types"
-            ) from None
-
-    def _restore(self, handle: ContinuousQuery, history: bool, materialise: str = "auto") -> None:
-        """A query that the checkpoint knows goes on; another under its name is refused."""
-        query, required = handle.query, self._runtime.requirements(handle.name)
-        print_ = self._registry.fingerprint(query) + (" xjoin" if handle.join == "xjoin" else "")
-        known = self._manifest.queries.get(query.name)
-        own = folded(query.name, list(self._manifest.queries))
-        if own != query.name:
-            hint = "write its name as it is, drop it first, or give this one another name"
-            raise QueryError(
-                f"the checkpoint holds a query {own!r}; {query.name!r} differs from it by case alone", hint=hint
-            )
-        if known is not None:
-            if known.fingerprint != print_ or known.summaries != required.summaries:
-                raise QueryError(
-                    f"the checkpoint holds another query, or other inputs, under the name {query.name!r}",
-                    hint="drop it first, give this one another name, or start with a new folder",
-                )
-            if known.materialise != materialise and not (known.summed and materialise in SUMMED):
-                raise QueryError(
-                    f"the checkpoint holds query {query.name!r} with materialise={known.materialise!r}",
-                    hint="register it as it was, or drop it first",
-                )
-            self._manifest.queries[query.name] = replace(known, materialise=materialise)
-            return
-        names = scans(query.plan, "stream")
-        states, reads = self._manifest.streams, required.reads
-        begins = [self._ingest.since(name, reads.get(name, []), states[name], history=history) for name in names]
-        since = max(begins, default=EVER)
-        fresh = since == EVER
-        self._manifest.queries[query.name] = QueryState(
-            print_,
-            position=since,
-            since=since,
-            tick=0 if fresh else self._manifest.tick,
-            needs=required.needs,
-            reads=required.reads,
-            summaries=required.summaries,
-            direct=required.direct,
-            registered=self._manifest.tick,
-            nodes=new_nodes(self._runtime.signatures(query.name), self._manifest),
-            number=self._manifest.new_number(),
-            materialise=materialise,
-        )
-
-    def _want(self) -> None:
-        """Say what of streams is needed: columns that queries read, or all where history is kept, and summaries."""
-        for name, stream in self._registry.streams.items():
-            readers, summaries = self._manifest.readers(name), self._manifest.summaries(name)
-            read = {column for state in readers for column in state.reads.get(name, [])}
-            columns = tuple(each for each in stream.df.columns if stream.retain or each in read)
-            rows = bool(stream.retain or readers or not summaries)
-            self._ingest.want(name, IngestSpec(columns, rows, tuple(summaries.items())))
-
-    def _may_sum(self, query: Query) -> bool:
-        """Whether a query's streams may be summed up as they come: not if something has come before."""
-        known = self._manifest.queries.get(query.name)
-        return bool(known.summaries) if known else not any(map(self._ingest.begun, scans(query.plan, "stream")))
-
-    def _known_to_spark(self) -> list[str]:
-        return [row[0].split(".")[-1] for row in self._spark.sql("SHOW FUNCTIONS").collect()]
-
-    def _fresh(self, name: str) -> None:
-        if not _NAME.match(name):
-            raise QueryError(f"{name!r} is not a valid name", hint="letters, digits and _, not beginning with a digit")
-        taken = [*self.catalog.names(), *self._runtime.functions.names]
-        if name.lower() in (each.lower() for each in taken):
-            raise QueryError(f"the name {name!r} is taken", hint="drop it first, or choose another name")
+        return self._changes.change(relation, change, rows, at)
 
     def _aside(self, kind: str, name: str) -> DataFrame:
         name = self.catalog.own_name("stream", name)

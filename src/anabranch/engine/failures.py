@@ -1,4 +1,4 @@
-"""What went wrong: in a worker, without the traces of all that it went through; for one stream, or for all."""
+"""Errors of Spark and of workers, in a line without stack traces; which of them stop one stream, and which all."""
 
 from __future__ import annotations
 

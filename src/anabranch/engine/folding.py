@@ -208,7 +208,7 @@ class Folds:
         return template.answers(view)
 
     def forget(self, used: Iterable[str]) -> None:
-        """Let go of all templates but these."""
+        """Drop the indexes and views of all templates but these."""
         for key in set(self._made) - set(used):
             self._made.pop(key)[1].unpersist()
             self._views.drop([self._view(key)])

@@ -1,4 +1,4 @@
-"""What joins have told from all cells: counts and orders by node, and what new workers begin with."""
+"""What joins have reported from all cells: counts and orders by node, and what new workers begin with."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class JoinLedger:
 
 
 def of_node(reports: Reports, node: str) -> list[ProbeReport]:
-    """What the cells of a node tell together, by input; the order is that of the cell with most rows."""
+    """What the cells of a node report together, by input; the order is that of the cell with most rows."""
     found: dict[int, ProbeReport] = {}
     cells = [report.probes for (each, _), report in reports.items() if each == node]
     for probes in sorted((each for cell in cells for each in cell), key=lambda each: each.rows):

@@ -94,7 +94,7 @@ class JoinReport:
     Parameters
     ----------
     plan
-        As `Engine.query` was told.
+        As given to `Engine.query`.
     pipelines
         One per input of a join; none before the first rows, and none where joins are trees of joins of two.
     caches

@@ -42,7 +42,7 @@ class CheckpointLock:
         return True
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -123,7 +123,7 @@ class QueryState:
     number
         What files of answers know it by; another query under its name has another one.
     materialise
-        What is kept of its answers for those who read them; see `Engine.query`.
+        What is kept of its answers for readers; see `Engine.query`.
     floor
         Its answers up to this tick are not retained; of a relation what there was after it is in a summary.
     """

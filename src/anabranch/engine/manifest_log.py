@@ -90,7 +90,7 @@ class ManifestLog:
 
 
 class Follower:
-    """The manifest of a checkpoint, as somebody else commits it: a look costs what has changed since the last one.
+    """The manifest of a checkpoint, as another process commits it: a look costs what has changed since the last one.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from anabranch.spark.filters.filter import Filter
 from anabranch.spark.names import unused_name
 
 if TYPE_CHECKING:
-    from anabranch.engine.engine import Engine
+    from anabranch.engine.query_host import QueryHost
 
 
 log = logging.getLogger("anabranch")
@@ -42,14 +42,14 @@ class ContinuousQuery:
 
     def __init__(
         self,
-        engine: Engine,
+        host: QueryHost,
         query: Query,
         written: str | exp.Query,
         *,
         share: bool = True,
         join: JoinPlan = "auto",
     ) -> None:
-        self._engine = engine
+        self._host = host
         self.query = query
         self.written = written  # as it was registered: a text, or a syntax tree
         self.share = share
@@ -87,7 +87,7 @@ class ContinuousQuery:
             self.use_sink(sink, retain=retain, **options)
         elif retain is not None:
             self.retain = duration(retain, "retain")
-        self._engine._start(self)
+        self._host.scheduler.start(self)
         return self
 
     def use_sink(self, sink: object, *, retain: str | timedelta | None = None, **options: object) -> None:
@@ -98,24 +98,24 @@ class ContinuousQuery:
     def pause(self) -> None:
         """Pause; rows of its streams wait in the buffer."""
         self._check("running")
-        self._engine._set_status(self, "paused")
+        self._host.scheduler.set_status(self, "paused")
 
     def resume(self) -> None:
         """Resume where it paused."""
         self._check("paused")
-        self._engine._set_status(self, "running")
+        self._host.scheduler.set_status(self, "running")
 
     def stop(self) -> None:
         """Stop; its answer stays readable."""
-        self._engine._stop_query(self)
+        self._host.scheduler.stop_query(self)
 
     def await_idle(self, timeout: float | None = None) -> None:
         """Wait until all rows that are there by now have been answered, as far as time is complete."""
-        self._engine._await_idle(self, timeout)
+        self._host.scheduler.await_idle(self, timeout)
 
     def to_dataframe(self) -> DataFrame:
         """The answer so far."""
-        return self._engine._answer(self.query)
+        return self._host.answer(self)
 
     def current(self) -> DataFrame:
         """The relation as it is now: inserts without what was deleted since."""
@@ -124,11 +124,11 @@ class ContinuousQuery:
                 f"the answer of {self.name} is a stream, which has no current state",
                 hint="leave out Istream, Dstream and Rstream",
             )
-        if self._engine._manifest.queries[self.name].materialise == "none":
+        if self._host.state(self).materialise == "none":
             raise QueryError(
                 f"nothing is kept of the answer of {self.name}", hint="register it with materialise='auto'"
             )
-        return fold_changelog(self._engine._contents(self.query), self.query.output)
+        return fold_changelog(self._host.contents(self), self.query.output)
 
     @property
     def filled_since(self) -> datetime | None:
@@ -136,25 +136,25 @@ class ContinuousQuery:
 
         A query that comes while its streams run sees rows from then on, or, with `history=True`, all that they retain.
         """
-        since = self._engine._manifest.queries[self.name].since
+        since = self._host.state(self).since
         return None if since == EVER else moment(since)
 
     def filters(self) -> list[Filter]:
         """Its conditions that are ordered while it runs: see `Filter.report` and `Filter.events`."""
-        return self._engine._filters(self.query)
+        return self._host.filters(self)
 
     def report(self) -> JoinReport:
-        """How its joins go about it: for each input the order in which it probes the others, and what that costs."""
-        return self._engine._join_report(self)
+        """How its joins run: for each input the order in which it probes the others, and what that costs."""
+        return self._host.join_report(self)
 
     def explain(self) -> str:
         """The plan, as text, and how it is run: what is summed up as rows come, and what indexes find."""
-        return "\n".join([render(self.query.plan), *self._engine._explained(self)])
+        return "\n".join([render(self.query.plan), *self._host.explained(self)])
 
     def _fail(self, error: BaseException) -> None:
         """Stop with an error, which the log and the engine's events report."""
         self.error, self.status = error, "failed"
-        self._engine._events.append(QueryFailed(self.name, in_a_line(error)))
+        self._host.failed(QueryFailed(self.name, in_a_line(error)))
         log.error("query %s failed and stopped: %s", self.name, error)
 
     def _check(self, wanted: str) -> None:

@@ -198,8 +198,8 @@ class QueryRuntime:
         """How a query finds rows of tables by indexes, in words."""
         steps = [step for step in self._programs[query.name].steps if isinstance(step, LookUpStep)]
         plan = query.query.plan
-        told = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
-        return told or pair_by_pair(plan)
+        words = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
+        return words or pair_by_pair(plan)
 
     def joined(self, name: str) -> dict[int, tuple[str, ...]]:
         """What the joins of a query call their inputs, by stage."""

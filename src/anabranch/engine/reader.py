@@ -7,7 +7,7 @@ costs the same however long the query has run; see `answer_files.py`.
 References
 ----------
 S. Chandrasekaran, M. Franklin, *Streaming Queries over Streaming Data* (PSoup), VLDB 2002, section 2: queries are
-answered whenever somebody invokes them, from results that are kept up to date.
+answered when they are invoked, from results that are kept up to date.
 """
 
 from __future__ import annotations

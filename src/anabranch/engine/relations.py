@@ -87,7 +87,7 @@ class Relations:
         known = self._versions.get(relation.name)
         if known is None or known[0] != version:
             made = self.unchanged(relation) if state is None else self._valid(relation, state).persist()
-            self._let_go(relation.name)
+            self._unpersist(relation.name)
             known = self._versions[relation.name] = (version, made)
         return known[1]
 
@@ -127,9 +127,9 @@ class Relations:
     def forget(self, name: str) -> None:
         """A relation is gone."""
         self._log.pop(name, None)
-        self._let_go(name)
+        self._unpersist(name)
 
-    def _let_go(self, name: str) -> None:
+    def _unpersist(self, name: str) -> None:
         _, versions = self._versions.pop(name, ("", None))
         if versions is not None and versions.is_cached:
             versions.unpersist()

@@ -64,7 +64,7 @@ class ResultStore:
     Parameters
     ----------
     spark
-        The session of those who read them.
+        The session in which they are read.
     folder
         Of the checkpoint.
     """

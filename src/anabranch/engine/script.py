@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def execute(engine: Engine, spark: SparkSession, script: str | Sequence[cql.Statement], *, bounded: bool) -> list[str]:
-    """Carry out a script; what its statements have to say, such as the answer of `Show`."""
+    """Carry out a script; the output of its statements, such as the table of `Show`."""
     said = []
     for statement in parse(script) if isinstance(script, str) else script:
         answer = _execute(engine, spark, statement, bounded)

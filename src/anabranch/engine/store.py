@@ -222,7 +222,7 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 
 def confirm(folder: Path, paths: Sequence[str]) -> None:
-    """The tasks that wrote files are those whose results count: such as were repeated or given up leave others."""
+    """Rename the files of tasks whose results count; repeated or abandoned tasks leave files that are not renamed."""
     for path in paths:
         storage.rename(folder / (path + UNCONFIRMED), folder / path)
 

@@ -147,8 +147,7 @@ def _probes(
     """For each input of a join and each window that it probes: the place of that in the order, and what it drops."""
     for query, stages in joined.items():
         for stage, names in stages.items():
-            told = of_node(did.reports, manifest.queries[query].nodes[stage])
-            for probes in told:
+            for probes in of_node(did.reports, manifest.queries[query].nodes[stage]):
                 for other, counts in probes.windows.items():
                     title = titles.get((query, stage), "join")
                     entity = f"{title} {stage} probe {names[probes.input]} -> {names[other]}"

@@ -60,7 +60,7 @@ class Vacuum:
                 self._leave(self._block)
 
     def _leave(self, block: int) -> None:
-        """A folder that is empty goes, unless it is the last."""
+        """Delete a folder that is empty, unless it is the last."""
         files = TickFiles(self._checkpoint)
         if not files.of_block(block) and block < max(files.blocks(), default=block):
             storage.remove(files.folder / block_name(block))

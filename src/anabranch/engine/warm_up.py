@@ -20,7 +20,7 @@ _begun: set[str] = set()
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Let the workers of a session start in the background, once; who needs them earlier waits as ever."""
+    """Let the workers of a session start in the background, once; a job that needs them earlier waits."""
     application, tasks = spark.sparkContext.applicationId, spark.sparkContext.defaultParallelism
     if application in _begun:
         return

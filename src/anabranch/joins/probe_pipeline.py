@@ -5,7 +5,7 @@ all; a row stops at the first window without one. That is a pipeline of filters,
 `FilterPipeline`, with the same policies. *Output generation* goes on from there: of the rows that are left all partners
 are listed, once per window, and then combined. Nothing is probed twice, and what is found on the way is not stored.
 
-Rows are numbers until the end: who asks for combinations gathers their columns.
+Rows are numbers until the end: the caller gathers the columns of combinations.
 
 Notes
 -----
@@ -70,8 +70,8 @@ class JoinRules:
         key, parent = tree.keys[other], tree.parents[other]
         found = []
         if parent in bound:
-            told = key if len(key) > 1 else tuple(number for number in key if number not in self.exact)
-            found += [Check(parent, other, told)] if told else []
+            compared = key if len(key) > 1 else tuple(number for number in key if number not in self.exact)
+            found += [Check(parent, other, compared)] if compared else []
         for number, members in enumerate(self.classes):
             partners = [each for each in bound if each in members]
             if other in members and number not in key and partners:

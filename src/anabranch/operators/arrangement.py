@@ -19,21 +19,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from anabranch.joins.sorted_runs import CodeIndex, push
+from anabranch.joins.sorted_runs import CodeIndex
+from anabranch.joins.window_store import Growing
 from anabranch.operators.base import ELEMENT, END, EVER, START, WEIGHT, Micros
-from anabranch.operators.elements import (
-    Flags,
-    Rows,
-    concat,
-    settle,
-    stacked,
-    suspects,
-    take,
-    with_ints,
-    without,
-)
+from anabranch.operators.elements import Flags, Rows, settle, suspects, with_ints, without
+from anabranch.operators.table_chunks import TableChunks
 
-CHUNK_ROWS = 65_536
 DEAD_SHARE = 0.5
 SETTLE_SHARE = 0.25
 
@@ -53,8 +44,8 @@ class Arrangement:
 
     def __init__(self, indexed: tuple[str, ...], numbers: tuple[str, ...] = ()) -> None:
         self._indexes = {name: CodeIndex() for name in indexed}
-        self._numbers = {name: _Growing() for name in (*indexed, *numbers)}
-        self._chunks: list[pa.Table] = []
+        self._numbers = {name: Growing() for name in (*indexed, *numbers)}
+        self._chunks = TableChunks()
         self._rows = 0
 
     def __len__(self) -> int:
@@ -63,13 +54,13 @@ class Arrangement:
     @property
     def seen(self) -> bool:
         """Whether it knows its columns: once a table has come, be it empty."""
-        return bool(self._chunks)
+        return self._chunks.seen
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, approximately."""
-        arrays = [*self._numbers.values(), *self._indexes.values(), *self._chunks]
-        return sum(each.nbytes for each in arrays)
+        numbers = sum(each.nbytes for each in self._numbers.values())
+        return numbers + sum(each.nbytes for each in self._indexes.values()) + self._chunks.nbytes
 
     def append(self, table: pa.Table) -> Rows:
         """Add rows; returns their numbers."""
@@ -80,9 +71,7 @@ class Arrangement:
             numbers.append(table.column(name).to_numpy())
         for name, index in self._indexes.items():
             index.append(self.values(name)[first:], first)
-        self._chunks = [*filter(len, self._chunks)]
-        chunk = without(table, self._numbers).combine_chunks()
-        push(self._chunks, chunk, lambda older, newer: concat([older, newer]), CHUNK_ROWS)
+        self._chunks.append(without(table, self._numbers))
         return np.arange(first, self._rows)
 
     def values(self, name: str) -> Micros:
@@ -95,33 +84,17 @@ class Arrangement:
 
     def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
         """The columns (all that are not codes or numbers, or those named) of rows, each time they are asked for."""
-        chunks = self._chunks if names is None else [chunk.select(names) for chunk in self._chunks]
-        if len(chunks) == 1 or not chunks[0].num_columns:
-            return take(chunks[0], rows)
-        bounds = np.cumsum([0, *map(len, chunks)])
-        order = None if (rows[1:] >= rows[:-1]).all() else np.argsort(rows)
-        ordered = rows if order is None else rows[order]
-        cuts = np.searchsorted(ordered, bounds)
-        parts = [
-            take(chunk, ordered[low:high] - bound)
-            for chunk, bound, low, high in zip(chunks, bounds[:-1], cuts[:-1], cuts[1:], strict=True)
-            if low < high
-        ]
-        if order is None:
-            return concat(parts or [chunks[0].slice(0, 0)])
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return take(concat(parts), place)
+        return self._chunks.take(rows, names)
 
     def keep(self, wanted: Flags) -> None:
         """Drop all other rows; those that stay get new numbers, in the same order."""
-        self._chunks = [self.take(np.flatnonzero(wanted))]
+        self._chunks.keep(wanted)
         number = np.where(wanted, np.cumsum(wanted) - 1, -1)
         for index in self._indexes.values():
             index.renumber(number)
         for numbers in self._numbers.values():
-            numbers.replace(numbers.values[wanted])
-        self._rows = len(self._chunks[0])
+            numbers.assign(numbers.values[wanted])
+        self._rows = int(np.count_nonzero(wanted))
 
     def forget(self, dead: Flags) -> None:
         """Drop dead rows if they are many."""
@@ -135,7 +108,7 @@ class Arrangement:
 
     def payload(self) -> pa.Table:
         """All columns that are not codes or numbers."""
-        return stacked(self._chunks)
+        return self._chunks.table()
 
 
 class Synopsis(Arrangement):
@@ -179,32 +152,3 @@ class Synopsis(Arrangement):
         self.values(END)[rows[order]] = np.where(weights == 0, EVER, ends)
         self.values(WEIGHT)[rows[order]] = weights
         self._negative = 0
-
-
-class _Growing:
-    def __init__(self) -> None:
-        self._array = np.empty(0, np.int64)
-        self._length = 0
-
-    @property
-    def values(self) -> Micros:
-        return self._array[: self._length]
-
-    @property
-    def nbytes(self) -> int:
-        return self._array.nbytes
-
-    def append(self, values: Micros) -> None:
-        length = self._length + len(values)
-        if length > len(self._array):
-            grown = np.empty(length + length // 2, np.int64)
-            grown[: self._length] = self.values
-            self._array = grown
-        self._array[self._length : length] = values
-        self._length = length
-
-    def replace(self, values: Micros) -> None:
-        if 4 * len(values) < len(self._array):
-            self._array = values
-        self._array[: len(values)] = values
-        self._length = len(values)

@@ -107,7 +107,7 @@ class Operator(ABC):
         return
 
     def take_probes(self) -> tuple[ProbeReport, ...]:
-        """What the inputs of a join have probed since the last call; other operators have nothing to tell."""
+        """What the inputs of a join have probed since the last call; other operators report nothing."""
         return ()
 
     @property

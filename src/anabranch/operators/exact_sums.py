@@ -1,7 +1,7 @@
 """Sums that depend on the bag of summands alone: not on their order, nor on what has been added and taken back.
 
 A number is cut into *limbs* of 32 bits at fixed places, and every place is summed on its own, in 64-bit integers. No
-bit is lost, so the order does not matter and taking back is exact; a total is rounded once, when somebody looks at it.
+bit is lost, so the order does not matter and taking back is exact; a total is rounded once, when it is read.
 
 >>> values = np.array([1e300, 1.0, -1e300])
 >>> total = ExactSums()

@@ -28,7 +28,7 @@ from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
 from anabranch.operators.elements import KEY, Rows, concat, elements, ints, with_ints, without
 from anabranch.operators.exact_sums import HEAVIEST
-from anabranch.operators.groups import GROUP, Timeline, grown
+from anabranch.operators.groups import GROUP, GroupEvents, grown
 from anabranch.operators.order_statistics import Bag
 from anabranch.operators.steps import Steps
 from anabranch.operators.totals import Result, Totals, numbers
@@ -102,7 +102,7 @@ class GroupBy(Operator):
         self._begin()
 
     def _begin(self) -> None:
-        self._timeline = Timeline()
+        self._group_events = GroupEvents()
         self._rows: Rows = np.zeros(0, np.int64)
         self._arguments: dict[str, Argument] = {}
         self._started = bool(self._keys)
@@ -133,8 +133,8 @@ class GroupBy(Operator):
     def _step(self, table: pa.Table, tick: Tick) -> tuple[Steps, Rows, dict[str, ResultOf]]:
         if not self._arguments:
             self._learn(table.schema)
-        events = self._timeline.due([self._arrival(table, tick)], tick)
-        capacity = self._timeline.groups.capacity
+        events = self._group_events.due([self._arrival(table, tick)], tick)
+        capacity = self._group_events.groups.capacity
         self._rows = grown(self._rows, capacity)
         steps = Steps.of(ints(events, GROUP), ints(events, TIME))
         weights = ints(events, WEIGHT)[steps.order]
@@ -171,7 +171,7 @@ class GroupBy(Operator):
     def _table(self, slots: Rows, columns: list[pa.Array]) -> pa.Table:
         keys: list[pa.ChunkedArray] = []
         if self._keys:
-            known = self._timeline.groups.keys(slots) if len(slots) else None
+            known = self._group_events.groups.keys(slots) if len(slots) else None
             fields = [self._schema.field(place) for place in range(len(self._keys))]
             keys = [pa.array([], field.type) if known is None else known[field.name] for field in fields]
         try:
@@ -183,11 +183,11 @@ class GroupBy(Operator):
 
     def _release(self, steps: Steps) -> None:
         if self._keys:
-            self._timeline.release(steps.slots[self._rows[steps.slots] == 0])
+            self._group_events.release(steps.slots[self._rows[steps.slots] == 0])
 
     def snapshot(self) -> list[pa.Table]:
         """Groups, changes to come, and what is held of each argument."""
-        slots, groups, events = self._timeline.snapshot()
+        slots, groups, events = self._group_events.snapshot()
         if events is None:
             return []
         groups = with_ints(groups, {ROWS: self._rows[slots]})
@@ -205,8 +205,8 @@ class GroupBy(Operator):
         left = iter(tables)
         groups, events = next(left), next(left)
         self._started = groups.schema.metadata[STARTED] == b"1"
-        slots = self._timeline.restore(without(groups, (ROWS,)).replace_schema_metadata(None), events)
-        capacity = self._timeline.groups.capacity
+        slots = self._group_events.restore(without(groups, (ROWS,)).replace_schema_metadata(None), events)
+        capacity = self._group_events.groups.capacity
         self._rows = np.zeros(capacity, np.int64)
         self._rows[slots] = ints(groups, ROWS)
         self._learn(events.schema)
@@ -220,12 +220,12 @@ class GroupBy(Operator):
     def held_rows(self) -> int:
         """Groups, changes to come, and values in bags."""
         bags = sum(len(each.bag) for each in self._arguments.values() if each.bag is not None)
-        return len(self._timeline.groups) + self._timeline.waiting + bags
+        return len(self._group_events.groups) + self._group_events.waiting + bags
 
     @property
     def held_bytes(self) -> int:
         """Bytes of the state in memory, approximately."""
-        held = self._timeline.nbytes + self._rows.nbytes
+        held = self._group_events.nbytes + self._rows.nbytes
         for each in self._arguments.values():
             held += each.bag.nbytes if each.bag is not None else 0
             held += sum(totals.nbytes for totals in each.totals.values())

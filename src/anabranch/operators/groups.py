@@ -38,7 +38,7 @@ MOST_CHUNKS = 32
 SPARE_KEYS = 1024
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
-Slots: TypeAlias = npt.NDArray[np.int32]  # held per group, so they are short
+SlotNumbers: TypeAlias = npt.NDArray[np.int32]  # held per group, so they are short
 
 
 class Groups:
@@ -46,9 +46,9 @@ class Groups:
 
     def __init__(self) -> None:
         self._codes: Rows = np.empty(0, np.int64)
-        self._slots: Slots = np.empty(0, np.int32)
-        self._rows: Slots = np.empty(0, np.int32)
-        self._free: Slots = np.empty(0, np.int32)
+        self._slots: SlotNumbers = np.empty(0, np.int32)
+        self._rows: SlotNumbers = np.empty(0, np.int32)
+        self._free: SlotNumbers = np.empty(0, np.int32)
         self._keys: pa.Table | None = None
         self.capacity = 0
 
@@ -73,7 +73,7 @@ class Groups:
             found[new] = self._enter(wanted[new], _without_minus_zero(take(keys, first[new])))
         return np.asarray(found[number])
 
-    def keys(self, slots: Rows | Slots) -> pa.Table:
+    def keys(self, slots: Rows | SlotNumbers) -> pa.Table:
         """The keys of slots."""
         return take(self._keys, self._rows[slots].astype(np.int64))
 
@@ -106,7 +106,7 @@ class Groups:
         self._rows[self._slots] = np.arange(len(self))
         return ints(table, GROUP)
 
-    def _enter(self, codes: Rows, keys: pa.Table) -> Slots:
+    def _enter(self, codes: Rows, keys: pa.Table) -> SlotNumbers:
         reused = self._free[len(self._free) - min(len(codes), len(self._free)) :]
         self._free = self._free[: len(self._free) - len(reused)]
         new = np.arange(self.capacity, self.capacity + len(codes) - len(reused), dtype=np.int32)
@@ -122,13 +122,13 @@ class Groups:
         return slots
 
 
-class Timeline:
+class GroupEvents:
     """Groups, and the events of the future that name them."""
 
     def __init__(self) -> None:
         self.groups = Groups()
         self._pending = PendingEvents()
-        self._uses: Slots = np.empty(0, np.int32)
+        self._uses: SlotNumbers = np.empty(0, np.int32)
 
     @property
     def waiting(self) -> int:

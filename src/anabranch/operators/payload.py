@@ -1,7 +1,7 @@
 """The columns of rows that are kept, found by the numbers of rows.
 
 Values of a fixed width lie in one array per column, so that rows are gathered from all over a window in one go; all
-others stay in the Arrow tables in which they came.
+others stay in the Arrow tables in which they came (`table_chunks.py`).
 
 >>> kept = Payload()
 >>> kept.append(pa.table({"city": ["Oslo", "Rome"], "n": [1, None]}))
@@ -17,11 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.joins.sorted_runs import push
 from anabranch.joins.window_store import Growing
-from anabranch.operators.elements import Flags, Rows, bare, concat, stacked, take
+from anabranch.operators.elements import Flags, Rows, bare
+from anabranch.operators.table_chunks import TableChunks
 
-CHUNK_ROWS = 65_536
 _WIDTHS = (8, 16, 32, 64)
 
 
@@ -32,7 +31,7 @@ class Payload:
         self._schema: pa.Schema | None = None
         self._fixed: dict[str, _FixedColumn] = {}
         self._others: list[str] = []
-        self._chunks: list[pa.Table] = []
+        self._chunks = TableChunks()
         self._rows = 0
 
     def __len__(self) -> int:
@@ -51,7 +50,7 @@ class Payload:
     @property
     def nbytes(self) -> int:
         """Bytes in memory, approximately."""
-        return sum(each.nbytes for each in (*self._fixed.values(), *self._chunks))
+        return sum(column.nbytes for column in self._fixed.values()) + self._chunks.nbytes
 
     def append(self, table: pa.Table) -> None:
         """Add rows."""
@@ -61,10 +60,8 @@ class Payload:
             self._others = [name for name in table.column_names if name not in self._fixed]
         for name, column in self._fixed.items():
             column.append(table.column(name))
-        if self._others and (len(table) or not self._chunks):
-            self._chunks = [*filter(len, self._chunks)]
-            chunk = table.select(self._others).combine_chunks()
-            push(self._chunks, chunk, lambda older, newer: concat([older, newer]), CHUNK_ROWS)
+        if self._others:
+            self._chunks.append(table.select(self._others))
         self._rows += len(table)
 
     def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
@@ -73,7 +70,7 @@ class Payload:
         if not names:
             return bare(len(rows))
         others = [name for name in names if name not in self._fixed]
-        found = self._taken(rows, others) if others else None
+        found = self._chunks.take(rows, others) if others else None
         columns = [
             self._fixed[name].take(rows) if found is None or name in self._fixed else found.column(name)
             for name in names
@@ -82,12 +79,8 @@ class Payload:
 
     def keep(self, wanted: slice | Flags) -> None:
         """Drop all other rows; those that stay get new numbers, in the same order."""
-        if self._chunks:
-            numbers = np.arange(self._rows)[wanted]
-            if isinstance(wanted, slice):
-                self._chunks = [stacked(self._chunks).slice(wanted.start)]
-            else:
-                self._chunks = [self._taken(numbers, self._others)]
+        if self._chunks.seen:
+            self._chunks.keep(wanted)
         for column in self._fixed.values():
             column.keep(wanted)
         self._rows = len(np.arange(self._rows)[wanted])
@@ -95,25 +88,6 @@ class Payload:
     def table(self) -> pa.Table:
         """All rows and columns, in order: what `append` takes."""
         return self.take(np.arange(self._rows))
-
-    def _taken(self, rows: Rows, names: list[str]) -> pa.Table:
-        chunks = [chunk.select(names) for chunk in self._chunks]
-        if len(chunks) == 1:
-            return take(chunks[0], rows)
-        bounds = np.cumsum([0, *map(len, chunks)])
-        order = None if (rows[1:] >= rows[:-1]).all() else np.argsort(rows)
-        ordered = rows if order is None else rows[order]
-        cuts = np.searchsorted(ordered, bounds)
-        parts = [
-            take(chunk, ordered[low:high] - bound)
-            for chunk, bound, low, high in zip(chunks, bounds[:-1], cuts[:-1], cuts[1:], strict=True)
-            if low < high
-        ]
-        if order is None:
-            return concat(parts or [chunks[0].slice(0, 0)])
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return take(concat(parts), place)
 
 
 class _FixedColumn:

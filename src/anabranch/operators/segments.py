@@ -66,7 +66,7 @@ class LogFile:
         return Segment(self.path, kind, int(file.sink.tell()) - offset, offset)
 
     def close(self) -> None:
-        """The end: what was written is on the disk."""
+        """Finish the file: what was written is on the disk."""
         if self._file is not None:
             self._file.close()
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from anabranch.errors import QueryError, suggest
 from anabranch.operators.base import ELEMENT, TIME, WEIGHT, Operator, Tick
 from anabranch.operators.elements import KEY, Rows, elements, ints, with_ints, without
-from anabranch.operators.groups import GROUP, Timeline, grown
+from anabranch.operators.groups import GROUP, GroupEvents, grown
 from anabranch.operators.steps import Steps
 
 SIDE = "_side"
@@ -51,7 +51,7 @@ class SetOperator(Operator):
         self._begin()
 
     def _begin(self) -> None:
-        self._timeline = Timeline()
+        self._group_events = GroupEvents()
         self._counts: Rows = np.zeros((2, 0), np.int64)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
@@ -61,7 +61,7 @@ class SetOperator(Operator):
         changed = np.concatenate((np.ones(min(1, len(weight)), np.bool_), weight[1:] != weight[:-1]))
         at, start, end, weight = steps.elements(weight, changed)
         assert self._schema is not None
-        rows = self._timeline.groups.keys(steps.slots[steps.owner[at]]) if len(at) else self._schema.empty_table()
+        rows = self._group_events.groups.keys(steps.slots[steps.owner[at]]) if len(at) else self._schema.empty_table()
         self._release(steps)
         return elements(rows, start, end, weight)
 
@@ -71,8 +71,8 @@ class SetOperator(Operator):
         self._release(steps)
 
     def _step(self, inputs: Sequence[pa.Table], tick: Tick) -> tuple[Steps, tuple[Rows, Rows]]:
-        events = self._timeline.due([self._arrival(side, table) for side, table in enumerate(inputs)], tick)
-        self._counts = grown(self._counts, self._timeline.groups.capacity)
+        events = self._group_events.due([self._arrival(side, table) for side, table in enumerate(inputs)], tick)
+        self._counts = grown(self._counts, self._group_events.groups.capacity)
         steps = Steps.of(ints(events, GROUP), ints(events, TIME))
         weight, side = ints(events, WEIGHT)[steps.order], ints(events, SIDE)[steps.order]
         held = self._counts[:, steps.slots]
@@ -89,11 +89,11 @@ class SetOperator(Operator):
         return with_ints(table.select([*ELEMENT, KEY]), {SIDE: np.full(len(table), side)}), keys
 
     def _release(self, steps: Steps) -> None:
-        self._timeline.release(steps.slots[(self._counts[:, steps.slots] == 0).all(axis=0)])
+        self._group_events.release(steps.slots[(self._counts[:, steps.slots] == 0).all(axis=0)])
 
     def snapshot(self) -> list[pa.Table]:
         """Rows with their counts, and the changes to come."""
-        slots, groups, events = self._timeline.snapshot()
+        slots, groups, events = self._group_events.snapshot()
         if events is None or self._schema is None:
             return []
         one, other = self._counts[:, slots]
@@ -106,16 +106,16 @@ class SetOperator(Operator):
             return
         empty, groups, events = tables
         self._schema = empty.schema
-        slots = self._timeline.restore(without(groups, ("_one", "_other")), events)
-        self._counts = np.zeros((2, self._timeline.groups.capacity), np.int64)
+        slots = self._group_events.restore(without(groups, ("_one", "_other")), events)
+        self._counts = np.zeros((2, self._group_events.groups.capacity), np.int64)
         self._counts[:, slots] = ints(groups, "_one"), ints(groups, "_other")
 
     @property
     def held_rows(self) -> int:
         """Distinct rows, and changes to come."""
-        return len(self._timeline.groups) + self._timeline.waiting
+        return len(self._group_events.groups) + self._group_events.waiting
 
     @property
     def held_bytes(self) -> int:
         """Bytes of the state in memory, approximately."""
-        return self._timeline.nbytes + self._counts.nbytes
+        return self._group_events.nbytes + self._counts.nbytes

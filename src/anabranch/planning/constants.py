@@ -21,24 +21,16 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.expressions import Scalar
-from anabranch.planning.probes import Probe
+from anabranch.planning.probes import COMPARED, MIRRORED, Probe
 from anabranch.rules.factors import Op
 
 CONSTANT = "_constant"
 EXACT_IN_FLOAT = 1 << 24
 EXACT_DIGITS = 15
-"""Decimals of so many digits become the nearest double, whoever reads them."""
-_OPS: dict[type[exp.Expr], Op] = {
-    exp.EQ: Op.EQUAL,
-    exp.GT: Op.GREATER,
-    exp.GTE: Op.AT_LEAST,
-    exp.LT: Op.LESS,
-    exp.LTE: Op.AT_MOST,
-}
-_MIRRORED = {Op.GREATER: Op.LESS, Op.AT_LEAST: Op.AT_MOST, Op.LESS: Op.GREATER, Op.AT_MOST: Op.AT_LEAST}
+"""Decimals of so many digits become the nearest double, in Spark as in Python."""
 _PREFIX, _INSIDE = re.compile(r"([^%_\\]*)%"), re.compile(r"%([^%_\\]*)%")
 _INTEGER, _DECIMAL = re.compile(r"-?\d+"), re.compile(r"-?\d*\.\d+|-?\d+\.\d*")
-_WITH_CONSTANTS = (*_OPS, exp.NEQ, exp.Between, exp.In, exp.Like)
+_WITH_CONSTANTS = (*COMPARED, exp.NEQ, exp.Between, exp.In, exp.Like)
 
 Found: TypeAlias = tuple[str, Op, Any, pa.DataType]
 """A column, how it is compared, with what, and the type of that."""
@@ -132,10 +124,10 @@ def _comparisons(tree: exp.Expr, types: Mapping[str, pa.DataType]) -> Iterator[F
             found = [(op, match[1]) for op, form in forms if (match := form.fullmatch(tree.expression.name))]
             text = [exp.Literal.string(value) for _, value in found[:1]]
             yield _found(tree.this, found[0][0], text[0], types) if found else None
-        case exp.Binary() if type(tree) in _OPS:
-            op = _OPS[type(tree)]
+        case exp.Binary() if type(tree) in COMPARED:
+            op = COMPARED[type(tree)]
             yield _found(tree.this, op, tree.expression, types) or _found(
-                tree.expression, _MIRRORED.get(op, op), tree.this, types
+                tree.expression, MIRRORED.get(op, op), tree.this, types
             )
         case _:
             yield None

@@ -28,14 +28,14 @@ from anabranch.model.prefixes import IN_NETWORK
 from anabranch.rules.factors import OF_TEXTS, Factor, Op
 
 Made: TypeAlias = Literal["", "list", "like", "rlike"]
-_OPS: dict[type[exp.Expr], Op] = {
+COMPARED: dict[type[exp.Expr], Op] = {
     exp.EQ: Op.EQUAL,
     exp.GT: Op.GREATER,
     exp.GTE: Op.AT_LEAST,
     exp.LT: Op.LESS,
     exp.LTE: Op.AT_MOST,
 }
-_MIRRORED = {Op.GREATER: Op.LESS, Op.AT_LEAST: Op.AT_MOST, Op.LESS: Op.GREATER, Op.AT_MOST: Op.AT_LEAST}
+MIRRORED = {Op.GREATER: Op.LESS, Op.AT_LEAST: Op.AT_MOST, Op.LESS: Op.GREATER, Op.AT_MOST: Op.AT_LEAST}
 _PATTERNS: dict[type[exp.Expr], Made] = {exp.Like: "like", exp.RegexpLike: "rlike"}
 _CALLS: dict[str, tuple[Op, Made]] = {
     "startswith": (Op.PREFIX, ""),
@@ -128,10 +128,10 @@ def _probes(condition: Scalar, flow: Collection[str], table: Collection[str]) ->
             one = _probe(value, op, [parameter], flow, table, made)
         case exp.Anonymous(expressions=[parameter, value]) if tree.name.lower() == "array_contains":
             one = _probe(value, Op.IN, [parameter], flow, table)
-        case exp.Binary() if type(tree) in _OPS:
-            op = _OPS[type(tree)]
+        case exp.Binary() if type(tree) in COMPARED:
+            op = COMPARED[type(tree)]
             one = _probe(tree.this, op, [tree.expression], flow, table) or _probe(
-                tree.expression, _MIRRORED.get(op, op), [tree.this], flow, table
+                tree.expression, MIRRORED.get(op, op), [tree.this], flow, table
             )
         case _:
             one = None

@@ -351,7 +351,7 @@ class _Reader(Generic[Flow]):
     def _key_type(
         self, kinds: Sequence[pa.DataType], names: Sequence[str], pair: tuple[str, str] | None
     ) -> pa.DataType:
-        """The type of a class of keys; the first that does not fit is told."""
+        """The type of a class of keys; the first that does not fit is refused."""
         common = kinds[0]
         for end in range(2, len(kinds) + 1):
             with self._telling("key", names[:end]) if pair is None else self._telling("member", pair):
@@ -360,7 +360,7 @@ class _Reader(Generic[Flow]):
 
     @contextmanager
     def _telling(self, role: Role, columns: Sequence[str]) -> Iterator[None]:
-        """What is wrong with types here is told with the place in the query, if that is known."""
+        """What is wrong with types here is reported with the place in the query, if that is known."""
         try:
             yield
         except TypeProblem as error:
@@ -471,8 +471,8 @@ class _Reader(Generic[Flow]):
         flow, columns = self.elements(plan), plan.columns
         feeds = (Feed(((KEY, columns),), (columns,)),)
         self._stages += 1
-        told = fields_of(self._backend.schema(flow), columns, CHANGED)
-        stage = Stage(self._stages, title, make, feeds, told, told, self._streams, instants, slides)
+        output_schema = fields_of(self._backend.schema(flow), columns, CHANGED)
+        stage = Stage(self._stages, title, make, feeds, output_schema, output_schema, self._streams, instants, slides)
         return self._backend.stage(stage, [flow])
 
     def _stage(
@@ -489,6 +489,6 @@ class _Reader(Generic[Flow]):
         self._stages += 1
         stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port, inputs=inputs)
         if then is not None:
-            told = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
-            stage = replace(stage, title=f"{title}, {then.title}", output=told, then=then)
+            output_schema = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
+            stage = replace(stage, title=f"{title}, {then.title}", output=output_schema, then=then)
         return self._backend.stage(stage, flows)

@@ -129,10 +129,10 @@ class Stage:
             return tuple((name, name) for name in self.output.names)
         return (*self.then.names, *((name, name) for name in CHANGED.names))
 
-    def named(self, told: pa.Table, there: Mapping[str, str] | None = None) -> pa.Table:
+    def named(self, emitted: pa.Table, there: Mapping[str, str] | None = None) -> pa.Table:
         """What comes out, under its own names; `there` says what another one calls the operator's columns."""
         other = there or {}
-        columns = [told[other.get(name, name)] for name, _ in self.shown]
+        columns = [emitted[other.get(name, name)] for name, _ in self.shown]
         return pa.table(columns, names=[name for _, name in self.shown]).select(self.output.names).cast(self.output)
 
     @property

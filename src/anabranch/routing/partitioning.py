@@ -146,7 +146,7 @@ class RangePartition:
 def unfit(values: Column, *, buckets: int, discrete: bool) -> str:
     """Why an attribute cannot be a classifier, judged by a sample in order of arrival; empty if it may be one.
 
-    Sequences are told from slow attributes, such as the hour, by having more values than buckets.
+    Sequences differ from slow attributes, such as the hour, by having more values than buckets.
     """
     present = values[~_null(values)]
     if values.dtype.kind == "O":

@@ -22,7 +22,7 @@ from anabranch.rules.equality_index import EqualityIndex
 from anabranch.rules.factors import Condition, in_words
 from anabranch.rules.parameters import parameter, parameter_domain, row_domain
 from anabranch.rules.postings import Pairs, Tester
-from anabranch.rules.slots import Slots
+from anabranch.rules.slots import ValueSlots
 
 
 class ListCondition:
@@ -36,7 +36,7 @@ class ListCondition:
         items, owners = lists.flatten(), pc.list_parent_indices(lists)
         there = pc.is_valid(items)
         items, owners = plain(items.filter(there)), owners.filter(there).to_numpy()
-        self.slots, constants = Slots.of(values_of(items), domain)
+        self.slots, constants = ValueSlots.of(values_of(items), domain)
         self._entries = np.unique(owners.astype(np.int64) * self.slots.size + 2 * constants.astype(np.int64) + 1)
         self.coverage: Small = np.bincount(self._entries % self.slots.size, minlength=self.slots.size).astype(np.int32)
 

@@ -31,7 +31,7 @@ from anabranch.rules.order_index import OrderIndex
 from anabranch.rules.parameters import ADDRESSES, parameter, parameter_domain, row_domain
 from anabranch.rules.postings import Pairs, Tester
 from anabranch.rules.prefix_index import PrefixIndex
-from anabranch.rules.slots import Slots
+from anabranch.rules.slots import ValueSlots
 from anabranch.rules.texts import Texts
 
 
@@ -179,29 +179,29 @@ class RangeCondition:
         return _Window(None if upper_only else lows, None if lower_only else highs, never if never.any() else None)
 
 
-def _intervals(condition: Condition, rules: pa.Table) -> tuple[Slots, Small, Small]:
+def _intervals(condition: Condition, rules: pa.Table) -> tuple[ValueSlots, Small, Small]:
     """The slots of a condition's constants, and for each rule the first slot and the one after the last."""
     factor = condition[0]
     column = parameter(rules, factor)
     domain = parameter_domain(factor, column.type)
     if factor.op is Op.NETWORK:
         first, last = networks_of(column)
-        slots, number = Slots.of(first.followed_by(last), domain)
+        slots, number = ValueSlots.of(first.followed_by(last), domain)
         return slots, 2 * number[: len(column)] + 1, 2 * number[len(column) :] + 2
     if factor.op is Op.PREFIX:
         texts = Texts.of(column)
-        slots, number = Slots.of(texts.followed_by(texts.successors()), domain)
+        slots, number = ValueSlots.of(texts.followed_by(texts.successors()), domain)
         stops = 2 * number[len(column) :] + 1
         return slots, 2 * number[: len(column)] + 1, np.where(texts.ends == texts.begins, slots.size, stops)
     columns = [values_of(parameter(rules, factor)) for factor in condition]
-    slots, number = Slots.of(columns[0] if len(columns) == 1 else _both(*columns), domain)
+    slots, number = ValueSlots.of(columns[0] if len(columns) == 1 else _both(*columns), domain)
     if len(condition) == 2:
         low, high = number[: len(column)], number[len(column) :]
         return slots, _ends(condition[0], low, slots)[0], _ends(condition[1], high, slots)[1]
     return slots, *_ends(factor, number, slots)
 
 
-def _ends(factor: Factor, constants: Small, slots: Slots) -> tuple[Small, Small]:
+def _ends(factor: Factor, constants: Small, slots: ValueSlots) -> tuple[Small, Small]:
     """The first slot and the one after the last in which a comparison holds."""
     at = 2 * constants + 1
     first, last = np.zeros_like(at), np.full_like(at, slots.size)

@@ -3,7 +3,7 @@
 Constant number i has slot 2i + 1, and the gap before it slot 2i. A row's value lies in one slot, found once; then every
 comparison with a constant is one of small integers, whatever the type.
 
->>> slots = Slots.of(values_of(pa.array([7, 3, 7])), Domain("number", "integer"))[0]
+>>> slots = ValueSlots.of(values_of(pa.array([7, 3, 7])), Domain("number", "integer"))[0]
 >>> slots.size, slots.located(pa.array([1, 3, 5, 7, 9])).tolist()
 (5, [0, 1, 2, 3, 4])
 >>> slots.located(pa.array([2.9, 3.0, 6.5])).tolist()  # against doubles, without rounding
@@ -27,7 +27,7 @@ from anabranch.rules.text_search import TextSearch
 from anabranch.rules.texts import Texts
 
 
-class Slots:
+class ValueSlots:
     """Sorted constants, and where values lie between them.
 
     Parameters
@@ -45,7 +45,7 @@ class Slots:
         self._searches: dict[Domain, Search] = {}
 
     @classmethod
-    def of(cls, values: Values, domain: Domain) -> tuple[Slots, Small]:
+    def of(cls, values: Values, domain: Domain) -> tuple[ValueSlots, Small]:
         """The slots that some values make, and the number of each value among the constants."""
         if isinstance(values, Texts):
             coded = values.array().dictionary_encode()

@@ -15,6 +15,7 @@ R. Cox, *Regular expression matching in the wild*, 2010 (RE2).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from importlib.util import find_spec
@@ -89,13 +90,14 @@ class OneByOne:
         return np.asarray(self._matches(texts, self._patterns[pattern]).to_numpy(zero_copy_only=False), np.bool_)
 
 
-class _Together:
+class _Together(ABC):
     """Patterns that are found together: a pair holds if it is among those that are found."""
 
     _count: int
 
+    @abstractmethod
     def pairs(self, texts: pa.Array) -> tuple[Rows, Rows]:
-        raise NotImplementedError
+        """See `Patterns`."""
 
     def holds(self, texts: pa.Array, rows: Rows, patterns: Rows) -> Mask:
         """See `Patterns`."""

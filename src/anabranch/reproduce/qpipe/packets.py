@@ -7,6 +7,8 @@ sorted file is there.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from anabranch.model.arrays import Counts
@@ -18,7 +20,7 @@ Bounds = tuple[int | None, int | None]
 REDUCERS = {"min": np.minimum, "sum": np.add, "count": np.add}
 
 
-class Packet:
+class Packet(ABC):
     """Work of a stage: `step` handles a page of its input."""
 
     stage = ""
@@ -41,9 +43,9 @@ class Packet:
         self.outputs.append(self.outputs[0].copied())
         return self.outputs[-1]
 
+    @abstractmethod
     def step(self) -> None:
         """Handle a page."""
-        raise NotImplementedError
 
     def post(self, rows: Counts) -> None:
         """Give rows to all parents: pointers are copied, not rows."""

@@ -73,7 +73,7 @@ def measured(
             raise InternalError("merged packets answered other rows than packets of their own")
         ratios.append(apart.elapsed / merged.elapsed)
         seconds.append(apart.seconds / merged.seconds)
-        told = ", ".join(f"{stage} {count}" for stage, count in sorted(merged.meter.merged.items()))
+        merges = ", ".join(f"{stage} {count}" for stage, count in sorted(merged.meter.merged.items()))
         times = (f"{merged.elapsed:,.0f}", f"{apart.elapsed:,.0f}", f"{ratios[-1]:.2f}")
-        rows.append((str(seed), str(plan.queries), *times, told))
+        rows.append((str(seed), str(plan.queries), *times, merges))
     return ratios, seconds, rows

@@ -27,8 +27,9 @@ from anabranch.spark.connect import is_connect
 from anabranch.spark.filters.batch_verdict import BatchVerdict
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.filters.identities import with_identities_of
-from anabranch.spark.filters.letters import Outbox, Recipient, gathered
+from anabranch.spark.filters.letters import Outbox, gathered
 from anabranch.spark.filters.undecided import ERROR_TYPE, lacks, noted
+from anabranch.spark.mailbox import Recipient
 from anabranch.spark.names import unused_name, written
 
 Packed = Callable[[BatchVerdict, bool], pa.Array]

@@ -10,24 +10,17 @@ from __future__ import annotations
 import base64
 import pickle
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.spark.filters.task_record import TaskRecord
+from anabranch.spark.mailbox import Recipient
 
 METRIC = "records"
-
-
-class Recipient(Protocol):
-    """The ledger of a filter."""
-
-    def enter(self, records: Iterable[TaskRecord]) -> None:
-        """Take records in."""
 
 
 class Outbox:
@@ -82,7 +75,7 @@ def deliver(metrics: Mapping[str, Any], recipient: Recipient) -> None:
 
 
 class _Streams:
-    """Who is to be told of the progress of streaming queries; one listener per session."""
+    """Who receives the progress of streaming queries; one listener per session."""
 
     def __init__(self) -> None:
         self.recipients: WeakValueDictionary[str, Any] = WeakValueDictionary()

@@ -45,12 +45,12 @@ class SessionRules:
     local_times: bool = False
 
 
-class Member:
+class MemberTest:
     """Whether values are in a set. NULL is neither in nor out.
 
-    >>> Member(pa.array(["a", "b"]))(pa.array(["a", "c", None])).to_pylist()
+    >>> MemberTest(pa.array(["a", "b"]))(pa.array(["a", "c", None])).to_pylist()
     [True, False, None]
-    >>> Member(pa.array([1.5, 2.0]))(pa.array([1, 2])).to_pylist()
+    >>> MemberTest(pa.array([1.5, 2.0]))(pa.array([1, 2])).to_pylist()
     [False, True]
     """
 
@@ -235,14 +235,14 @@ def texts(values: pa.Array) -> list[Any]:
     return [None if v is None else v.decode(errors="surrogateescape") for v in read]
 
 
-def member_test(lookup: LookupPredicate, values: pa.Array, rules: SessionRules) -> Member | UnderPrefix:
+def member_test(lookup: LookupPredicate, values: pa.Array, rules: SessionRules) -> MemberTest | UnderPrefix:
     """The test that a worker runs for a look-up."""
     if lookup.match == "prefix":
         prefixes = PrefixSet(v for v in texts(values) if v is not None)
         return UnderPrefix(prefixes, negate=lookup.negate, name=lookup.name)
     if family(values.type) == "time":
         rules = replace(rules, time_zone=arrow_zone(lookup, rules.time_zone))
-    return Member(values.drop_null(), negate=lookup.negate, name=lookup.name, rules=rules)
+    return MemberTest(values.drop_null(), negate=lookup.negate, name=lookup.name, rules=rules)
 
 
 def arrow_zone(lookup: LookupPredicate, zone: str) -> str:

@@ -59,6 +59,12 @@ def report(df: DataFrame) -> FilterReport:
     return build()
 
 
+def saved_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, *, strict: bool) -> FilterReport:
+    """The report, once the state file has the same counts."""
+    ledger.save()
+    return build_report(policy, predicates, ledger, strict=strict)
+
+
 def build_report(policy: str, predicates: Sequence[Predicate], ledger: Ledger, *, strict: bool) -> FilterReport:
     """The report of a filter, from what its tasks sent and what pilots sampled."""
     natives, parts = ledger.natives(), ledger.parts()

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from anabranch.model.predicates import FilterStage, NativePredicate, Predicate
+from anabranch.spark.filters.task_spec import ErrorRules
 
 PREDICATE_COLUMN, ERROR_COLUMN = "_predicate", "_error"
 ERROR_TYPE = StructType(
@@ -42,9 +43,19 @@ def can_excuse(p: Predicate) -> bool:
     return not _may_fail_in_spark(p)
 
 
-def unasked(predicates: Sequence[Predicate], later: Iterable[FilterStage]) -> tuple[str, ...]:
-    """The predicates of later stages that are not asked about such rows."""
-    return tuple(predicates[i].name for stage in later for i in stage.members if not can_excuse(predicates[i]))
+def error_rules(
+    errors: str | None,
+    kept: Sequence[str],
+    members: Sequence[Predicate],
+    predicates: Sequence[Predicate],
+    later: Iterable[FilterStage],
+) -> ErrorRules:
+    """What becomes of such rows in a stage, given the columns that earlier stages keep, and the later stages."""
+    return ErrorRules(
+        errors,
+        lacking=tuple(dict.fromkeys(name for p in members for name in p.reads if name in kept)),
+        unasked=tuple(predicates[i].name for stage in later for i in stage.members if not can_excuse(predicates[i])),
+    )
 
 
 def lacks(errors: str, kept: str) -> Column:

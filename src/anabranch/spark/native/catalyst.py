@@ -114,7 +114,7 @@ def _inspect_text(df: DataFrame, predicate: NativePredicate) -> NativePredicate:
         raise _explained(error, predicate, df) from None
     kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
     ansi = df.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
-    found = condition_text.told(text.partition("\n")[2], kinds, ansi=ansi)
+    found = condition_text.read_condition(text.partition("\n")[2], kinds, ansi=ansi)
     kind = predicate.kind if predicate.declared else found.kind
     return replace(
         predicate,

@@ -1,14 +1,14 @@
-"""What can be told of a native predicate from the text of its plan, where the plan itself is out of reach.
+"""What is known of a native predicate from the text of its plan, where the plan itself is out of reach.
 
 A text does not tell literals from the rest of a condition. So everything that is not known to be harmless counts as if
 it could fail, and keeps its place.
 
 >>> kinds = {"a": "bigint", "text": "string", "n": "int"}
->>> told("Filter ((a#2L > cast(5 as bigint)) AND RLIKE(text#3, [02468]$))\\n+- Range", kinds, ansi=True)
+>>> read_condition("Filter ((a#2L > cast(5 as bigint)) AND RLIKE(text#3, [02468]$))\\n+- Range", kinds, ansi=True)
 Condition(kind='pure', trivial=False, has_python=False, hidden=False, columns=('a', 'text'))
->>> told("Filter ((a#2L / cast(n#3 as bigint)) > 1.5)\\n+- Range", kinds, ansi=True).kind
+>>> read_condition("Filter ((a#2L / cast(n#3 as bigint)) > 1.5)\\n+- Range", kinds, ansi=True).kind
 'fallible'
->>> told("Filter (rand(3) > 0.5)\\n+- Range", kinds, ansi=True).kind
+>>> read_condition("Filter (rand(3) > 0.5)\\n+- Range", kinds, ansi=True).kind
 'volatile'
 """
 
@@ -51,7 +51,7 @@ class Condition:
     columns: tuple[str, ...]
 
 
-def told(plan: str, kinds: Mapping[str, str], *, ansi: bool) -> Condition:
+def read_condition(plan: str, kinds: Mapping[str, str], *, ansi: bool) -> Condition:
     """Read the plan of a filter.
 
     Parameters
