@@ -15,7 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
@@ -24,15 +23,16 @@ from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.pass_through import PATHS, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Scalar
+from anabranch.model.names import quoted
 from anabranch.operators.base import Tick
 from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
-from anabranch.spark.continuous.exchange import CELL, Exchange, Slots, Wanted
+from anabranch.spark.continuous.exchange import CELL, Slots
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.hosted_task import HostedTask
+from anabranch.spark.continuous.layer_exchange import LayerExchange, LayerExchanges
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
-from anabranch.spark.continuous.sums_together import sums_together
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
 from anabranch.spark.mapping import map_in_arrow
@@ -48,6 +48,8 @@ class Setting:
         What texts read from.
     grid
         Cells.
+    exchanges
+        Of layers of operators.
     folder
         Of the checkpoint.
     owner
@@ -64,6 +66,7 @@ class Setting:
 
     views: Views
     grid: Grid
+    exchanges: LayerExchanges
     folder: Path
     owner: str
     state_bytes: int | None
@@ -151,7 +154,6 @@ class NetworkTick:
         self._readers: dict[tuple[str, str], list[CellStep]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
-        self._instead: dict[Wanted, Wanted] = {}
 
     def frames(self) -> list[DataFrame]:
         """The parts of the job; their rows say what was written, as far as reports of cells do not."""
@@ -210,11 +212,8 @@ class NetworkTick:
     def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
         """Run a layer; a part of the job if nothing reads what comes out."""
         setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
-        exchange, slots = Exchange(setting.grid.each), Slots()
         wanted = [each for node in nodes for inputs in self._chosen[node][1].inputs for each in inputs]
-        self._instead |= sums_together(wanted)
-        for each in wanted:
-            exchange.send(self._instead.get(each, each))
+        exchange, slots = setting.exchanges.of(wanted), Slots()
         outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
@@ -231,12 +230,12 @@ class NetworkTick:
         for tap, (number, found) in outputs.items():
             for step in self._readers[tap]:
                 there = self._there(tap[0], step)
-                columns = [F.col(found[there.get(name, name)]).alias(here) for name, here in step.stage.shown]
-                setting.views.bind(step.view, made.where(F.col(NODE) == number).select(*columns))
+                shown = [f"{found[there.get(name, name)]} AS {quoted(here)}" for name, here in step.stage.shown]
+                setting.views.bind(step.view, made.where(f"{NODE} = {number}").selectExpr(*shown))
         return []
 
     def _task(
-        self, node: str, exchange: Exchange, outputs: Mapping[tuple[str, str], tuple[int, dict[str, str]]]
+        self, node: str, exchange: LayerExchange, outputs: Mapping[tuple[str, str], tuple[int, dict[str, str]]]
     ) -> NodeTask:
         member, step = self._chosen[node]
         stage = step.stage
@@ -256,7 +255,7 @@ class NetworkTick:
             taps,
             step.columns,
             step.schema,
-            tuple(tuple(exchange.found(self._instead.get(each, each)) for each in inputs) for inputs in step.inputs),
+            tuple(tuple(map(exchange.found, inputs)) for inputs in step.inputs),
             replace(self._tick, origin=first(member.state.origins, stage.streams), slides=stage.slides),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,

@@ -44,6 +44,7 @@ from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.known_types import KnownTypes, without_constants
+from anabranch.spark.continuous.layer_exchange import LayerExchanges
 from anabranch.spark.continuous.programs import FilterStep, Input, LookUpStep, Program
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST, of_batch
 from anabranch.spark.continuous.views import Views
@@ -116,8 +117,9 @@ class QueryRuntime:
         self._folded: dict[str, Folded] = {}
         self.joins = JoinLedger()
         looked_up, learned = self._indexes.look_up, self.joins.seeds
+        exchanges = LayerExchanges(self._grid.each)
         self._setting = Setting(
-            self._views, self._grid, folder, owner, state_bytes, self.functions.apply, looked_up, learned
+            self._views, self._grid, exchanges, folder, owner, state_bytes, self.functions.apply, looked_up, learned
         )
         self.titles: dict[tuple[str, int], str] = {}
         self.taps: dict[str, dict[int, str]] = {}
