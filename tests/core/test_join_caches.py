@@ -163,7 +163,7 @@ NESTED = Candidate(3, 0, (0, 1)), Candidate(3, 0, (0, 1, 2))
 
 
 def states(interval: int = 100) -> CacheStates:
-    return CacheStates(NESTED, CacheConfig(observations=2, interval_rows=interval))
+    return CacheStates(NESTED, CacheConfig(observations=2, interval=interval))
 
 
 def observed(found: CacheStates, times: int = 2) -> None:
@@ -177,15 +177,15 @@ def test_states_of_figure_5_9() -> None:
     found = states()
     assert found.profiled == [small, large]
     observed(found, 1)
-    assert not found.ready
+    before = found.ready
     observed(found, 1)
-    assert found.ready
+    assert (before, found.ready) == (False, True)
     changes = found.decide({small: Estimate(1, 0), large: Estimate(9, 1)}, {})
     assert [(each.candidate, each.added) for each in changes] == [(large, True)]
     assert (found.state(small), found.state(large)) == ("unused", "used")
-    found.pass_rows(99)
+    found.pass_by(99)
     assert len(found.profiled) == 0
-    found.pass_rows(1)
+    found.pass_by(1)
     assert found.profiled == [small, large]  # the small one would not see what the large one hides
 
 
@@ -194,7 +194,7 @@ def test_a_used_cache_that_hides_nothing_stays_used_while_others_are_profiled() 
     found = states()
     observed(found)
     found.decide({small: Estimate(9, 0), large: Estimate(1, 0)}, {})
-    found.pass_rows(100)
+    found.pass_by(100)
     assert found.used == [small]
     assert found.profiled == [large]
 
@@ -205,7 +205,7 @@ def test_a_choice_is_computed_only_if_something_has_changed_by_a_fifth() -> None
     observed(found)
     found.decide({small: Estimate(1, 0), large: Estimate(10, 1)}, {})
     for gain, selections in ((11.0, 1), (13.0, 2)):
-        found.pass_rows(100)
+        found.pass_by(100)
         observed(found)
         assert found.ready
         assert found.decide({small: Estimate(1, 0), large: Estimate(gain, 1)}, {}) == []

@@ -51,7 +51,7 @@ def of_node(reports: Reports, node: str) -> list[ProbeReport]:
     cells = [report.probes for (each, _), report in reports.items() if each == node]
     for probes in sorted((each for cell in cells for each in cell), key=lambda each: each.rows):
         known = found.get(probes.input)
-        found[probes.input] = known.merged(probes) if known else probes
+        found[probes.input] = known.merged(probes, elsewhere=True) if known else probes
     return [found[number] for number in sorted(found)]
 
 

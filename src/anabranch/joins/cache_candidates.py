@@ -103,13 +103,13 @@ def keeps_itself_right(windows: Collection[int], orders: Sequence[Order]) -> boo
 
 def prefix_candidates(orders: Sequence[Order], key_of: KeyOf = one_key) -> list[Candidate]:
     """All candidates that keep themselves right, pipeline by pipeline."""
-    return [each for each in _segments(orders, key_of) if keeps_itself_right(each.windows, orders)]
+    return [each for each in segments(orders, key_of) if keeps_itself_right(each.windows, orders)]
 
 
 def global_candidates(orders: Sequence[Order], key_of: KeyOf = one_key) -> list[Candidate]:
     """Those that need the support of others: of each segment the one with the fewest, longest segments first."""
     found = []
-    for each in sorted(_segments(orders, key_of), key=lambda each: -len(each.windows)):
+    for each in sorted(segments(orders, key_of), key=lambda each: -len(each.windows)):
         support = _support(each.windows, orders)
         if support:
             found.append(Candidate(each.pipeline, each.place, each.windows, each.key, support))
@@ -128,7 +128,8 @@ def candidates(orders: Sequence[Order], key_of: KeyOf = one_key, most: int = MOS
     return [*found, *others[: max(0, most - len(found))]]
 
 
-def _segments(orders: Sequence[Order], key_of: KeyOf) -> Iterator[Candidate]:
+def segments(orders: Sequence[Order], key_of: KeyOf) -> Iterator[Candidate]:
+    """All segments that have a key, pipeline by pipeline."""
     for pipeline, order in enumerate(orders):
         for first, end in combinations(range(len(order) + 1), 2):
             if end - first > 1:

@@ -6,7 +6,7 @@ becomes unused at once; one with nothing unused in it stays used while it is loo
 Where no estimate has changed by much the choice stays as it was.
 
 >>> cache = Candidate(0, 0, (1, 2))
->>> states = CacheStates([cache], CacheConfig(observations=2, interval_rows=100))
+>>> states = CacheStates([cache], CacheConfig(observations=2, interval=100))
 >>> states.state(cache)
 'profiled'
 >>> for _ in range(2):
@@ -21,7 +21,7 @@ added=True, why='saves 5 for 1')]
 
 Notes
 -----
-I -> `interval_rows`; W -> `observations`; p -> `change_share`.
+I -> `interval`; W -> `observations`; p -> `change_share`.
 
 References
 ----------
@@ -49,8 +49,8 @@ class CacheConfig:
     ----------
     observations
         So many of each statistic are needed for a choice.
-    interval_rows
-        Rows after a choice until candidates are profiled again.
+    interval
+        Rows, or chunks of rows, after a choice until candidates are profiled again.
     change_share
         The choice stays while no benefit or cost has changed by more.
     most_candidates
@@ -58,7 +58,7 @@ class CacheConfig:
     """
 
     observations: int = 10
-    interval_rows: int = 10_000
+    interval: int = 10_000
     change_share: float = 0.2
     most_candidates: int = MOST_CANDIDATES
 
@@ -93,7 +93,7 @@ class CacheStates:
         self._states: dict[Candidate, State] = dict.fromkeys(candidates, "profiled")
         self._observed: dict[Candidate, int] = dict.fromkeys(self._states, 0)
         self._before: dict[Candidate, Estimate] = {}
-        self._rows = 0
+        self._passed = 0
         self._waiting = bool(self._states)
         self._paused: frozenset[Candidate] = frozenset()  # used until they are profiled again
         self.selections = 0
@@ -143,7 +143,7 @@ class CacheStates:
         self, estimates: Mapping[Candidate, Estimate], work: Mapping[tuple[int, int], float]
     ) -> list[CacheChange]:
         """Choose, if something has changed; returns which caches come and go."""
-        self._rows, self._waiting = 0, False
+        self._passed, self._waiting = 0, False
         known = {each: estimates[each] for each in self._states}
         if self._before.keys() == known.keys() and not any(
             known[each].differs(self._before[each], self._config.change_share) for each in known
@@ -152,6 +152,14 @@ class CacheStates:
         self._before = known
         self.selections += 1
         return self._settle(select(known, work), known)
+
+    def force(self, chosen: Iterable[Candidate], why: str) -> list[CacheChange]:
+        """Use these and no others, until the next choice."""
+        wanted, were = set(chosen), {*self.used, *self._paused}
+        self._passed, self._waiting, self._paused = 0, False, frozenset()
+        for each in self._states:
+            self._states[each] = "used" if each in wanted else "unused"
+        return [CacheChange(each, each in wanted, why) for each in self._states if (each in wanted) != (each in were)]
 
     def watch(self, estimates: Mapping[Candidate, Estimate]) -> list[CacheChange]:
         """Drop used caches that cost more than they save; all who share one together."""
@@ -165,17 +173,18 @@ class CacheStates:
                     gone.append(CacheChange(each, False, told))
         return gone
 
-    def pass_rows(self, rows: int) -> None:
-        """Rows were processed; after an interval candidates are profiled again."""
-        self._rows += rows
-        if self._waiting or not self._states or self._rows < self._config.interval_rows:
-            return
+    def pass_by(self, count: int) -> bool:
+        """Rows, or chunks, were processed; after an interval candidates are profiled again, which it tells."""
+        self._passed += count
+        if self._waiting or not self._states or self._passed < self._config.interval:
+            return False
         self._waiting = True
         unused = [each for each, state in self._states.items() if state == "unused"]
         hiding = [each for each in self.used if any(other.operators < each.operators for other in unused)]
         self._paused = frozenset(hiding)
         for each in (*unused, *hiding):
             self._states[each], self._observed[each] = "profiled", 0
+        return True
 
     def _settle(self, chosen: Iterable[Candidate], estimates: Mapping[Candidate, Estimate]) -> list[CacheChange]:
         wanted = set(chosen)
