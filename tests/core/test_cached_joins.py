@@ -123,9 +123,11 @@ def test_caches_switched_between_any_chunks_change_nothing(
         return set(chosen)
 
     monkeypatch.setattr(cache_states, "select", any_choice)
-    monkeypatch.setattr(CacheStates, "ready", property(lambda self: rng.random() < 0.4))
+    monkeypatch.setattr(CacheStates, "ready", lambda self, pipeline: rng.random() < 0.4)
     keys, comparisons = SHAPES[shape]
-    cached = MultiJoin(4, keys, comparisons, cache_bytes=cache_bytes, caching=CacheConfig(change_share=-1))
+    cached = MultiJoin(
+        4, keys, comparisons, cache_bytes=cache_bytes, caching=CacheConfig(observations=0, change_share=-1)
+    )
     plain = MultiJoin(4, keys, comparisons)
     for tick in range(8):
         given = tables(rng, tick, keys=60)
@@ -194,7 +196,8 @@ def test_caches_are_not_in_snapshots_and_fill_again() -> None:
 
 
 def test_a_limit_of_nothing_switches_caches_off() -> None:
-    join = adaptive(cache_bytes=0)
+    config = CacheConfig(observations=3, interval=20)
+    join = MultiJoin(3, CHAIN, caching=config, clock=lambda: 0.0)
     advanced(join, range(3), often=2)
     assert join.caches is None
     join.limit_caches(2**20)

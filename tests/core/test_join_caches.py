@@ -177,9 +177,9 @@ def test_states_of_figure_5_9() -> None:
     found = states()
     assert found.profiled == [small, large]
     observed(found, 1)
-    before = found.ready
+    before = found.ready(3)
     observed(found, 1)
-    assert (before, found.ready) == (False, True)
+    assert (before, found.ready(3)) == (False, True)
     changes = found.decide({small: Estimate(1, 0), large: Estimate(9, 1)}, {})
     assert [(each.candidate, each.added) for each in changes] == [(large, True)]
     assert (found.state(small), found.state(large)) == ("unused", "used")
@@ -207,7 +207,7 @@ def test_a_choice_is_computed_only_if_something_has_changed_by_a_fifth() -> None
     for gain, selections in ((11.0, 1), (13.0, 2)):
         found.pass_by(100)
         observed(found)
-        assert found.ready
+        assert found.ready(3)
         assert found.decide({small: Estimate(1, 0), large: Estimate(gain, 1)}, {}) == []
         assert (found.selections, found.used) == (selections, [large])
 

@@ -202,7 +202,7 @@ class AdaptiveCaches:
             if self._states.pass_by(1):
                 self._apply([])
                 self._watch()
-            if self._states.ready:
+            if self._states.ready(number):
                 self._decide()
 
     def update(self, number: int, first: int, until: int) -> None:
@@ -249,7 +249,7 @@ class AdaptiveCaches:
                     if candidate.pipeline == number:
                         self._states.observe(candidate)
             lane.fresh, lane.rows = False, lane.rows * FADING
-        if self._states.ready and any(lane.rows for lane in self._lanes):
+        if any(self._states.ready(number) for number, lane in enumerate(self._lanes) if not lane.rows):
             self._decide()
         gone = self._states.watch({each: found for each in self.used if (found := self._judged(each))})
         if gone:

@@ -23,6 +23,11 @@ Notes
 -----
 I -> `interval`; W -> `observations`; p -> `change_share`.
 
+Differs from the paper
+----------------------
+A choice is made as soon as enough is known of the candidates of one pipeline, among all of which enough is known; the
+others stay profiled. Inputs need not come equally often.
+
 References
 ----------
 S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford 2005, section 5.5.5 and figure 5.9.
@@ -94,7 +99,6 @@ class CacheStates:
         self._observed: dict[Candidate, int] = dict.fromkeys(self._states, 0)
         self._before: dict[Candidate, Estimate] = {}
         self._passed = 0
-        self._waiting = bool(self._states)
         self._paused: frozenset[Candidate] = frozenset()  # used until they are profiled again
         self.selections = 0
 
@@ -126,37 +130,39 @@ class CacheStates:
         self._states = {each: self._states.get(each, "profiled") for each in new}
         self._observed = {each: self._observed.get(each, 0) for each in new}
         self._before = {each: known for each, known in self._before.items() if each in self._states}
-        self._waiting = bool(new)
         return gone
 
     def observe(self, candidate: Candidate) -> None:
         """All statistics of a candidate were observed once."""
         self._observed[candidate] += 1
 
-    @property
-    def ready(self) -> bool:
-        """Whether enough is known for a choice, and one is due."""
-        profiled = self.profiled
-        return self._waiting and all(self._observed[each] >= self._config.observations for each in profiled)
+    def ready(self, pipeline: int) -> bool:
+        """Whether enough is known of the candidates of a pipeline for a choice, and one is due."""
+        own = [each for each in self.profiled if each.pipeline == pipeline]
+        return bool(own) and all(map(self._known, own))
+
+    def _known(self, candidate: Candidate) -> bool:
+        """Whether it can be judged: a profiled one by then."""
+        return self._states[candidate] != "profiled" or self._observed[candidate] >= self._config.observations
 
     def decide(
         self, estimates: Mapping[Candidate, Estimate], work: Mapping[tuple[int, int], float]
     ) -> list[CacheChange]:
-        """Choose, if something has changed; returns which caches come and go."""
-        self._passed, self._waiting = 0, False
-        known = {each: estimates[each] for each in self._states}
-        if self._before.keys() == known.keys() and not any(
-            known[each].differs(self._before[each], self._config.change_share) for each in known
+        """Choose among those that are known, if something has changed; returns which caches come and go."""
+        known = {each: estimates[each] for each in self._states if self._known(each)}
+        if all(
+            each in self._before and not now.differs(self._before[each], self._config.change_share)
+            for each, now in known.items()
         ):
             return self._settle({each for each in known if self._states[each] == "used"} | self._paused, known)
-        self._before = known
+        self._before |= known
         self.selections += 1
         return self._settle(select(known, work), known)
 
     def force(self, chosen: Iterable[Candidate], why: str) -> list[CacheChange]:
         """Use these and no others, until the next choice."""
         wanted, were = set(chosen), {*self.used, *self._paused}
-        self._passed, self._waiting, self._paused = 0, False, frozenset()
+        self._passed, self._paused = 0, frozenset()
         for each in self._states:
             self._states[each] = "used" if each in wanted else "unused"
         return [CacheChange(each, each in wanted, why) for each in self._states if (each in wanted) != (each in were)]
@@ -176,12 +182,12 @@ class CacheStates:
     def pass_by(self, count: int) -> bool:
         """Rows, or chunks, were processed; after an interval candidates are profiled again, which it tells."""
         self._passed += count
-        if self._waiting or not self._states or self._passed < self._config.interval:
+        if not self._states or self._passed < self._config.interval:
             return False
-        self._waiting = True
+        self._passed = 0
         unused = [each for each, state in self._states.items() if state == "unused"]
         hiding = [each for each in self.used if any(other.operators < each.operators for other in unused)]
-        self._paused = frozenset(hiding)
+        self._paused = self._paused.union(hiding)
         for each in (*unused, *hiding):
             self._states[each], self._observed[each] = "profiled", 0
         return True
@@ -189,9 +195,9 @@ class CacheStates:
     def _settle(self, chosen: Iterable[Candidate], estimates: Mapping[Candidate, Estimate]) -> list[CacheChange]:
         wanted = set(chosen)
         were = {each for each in self._states if self._states[each] == "used"} | self._paused
-        self._paused = frozenset()
+        self._paused = self._paused.difference(estimates)
         changes = []
-        for each in self._states:
+        for each in estimates:
             self._states[each] = "used" if each in wanted else "unused"
             found = estimates[each]
             if each in wanted and each not in were:

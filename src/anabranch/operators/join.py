@@ -108,11 +108,11 @@ class MultiJoin(Operator):
             pipeline.filters = self._filters(number)
 
     def limit_caches(self, cache_bytes: int) -> None:
-        """From now on caches may take so much; with 0 there are none."""
-        if cache_bytes == self._cache_bytes:
-            return
-        self._cache_bytes = cache_bytes
-        if self.pipelines:
+        """From now on caches may take so much; with 0, or where orders are fixed, there are none."""
+        self._cache_bytes = 0 if self.policy == "fixed" else cache_bytes
+        if self.caches is not None and self._cache_bytes:
+            self.caches.limit = self._cache_bytes
+        elif self.pipelines and (self.caches is not None or self._cache_bytes):
             self._begin_caches()
 
     def learn(self, seeds: Mapping[int, Seed]) -> None:
