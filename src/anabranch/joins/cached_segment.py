@@ -66,7 +66,7 @@ class CachedSegment:
 
     @property
     def all_once(self) -> bool:
-        """Whoever takes the rows of a combination takes their weights, too."""
+        """The weights of a combination are taken from its rows."""
         return True
 
     def codes_of(self, key: Key, rows: Rows) -> Counts:

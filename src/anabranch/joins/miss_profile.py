@@ -29,7 +29,7 @@ from anabranch.joins.cache_store import slots_of
 from anabranch.model.arrays import Counts
 
 LATEST = 3
-MOST_BITS = 17
+MOST_BITS = 15
 
 
 class MissProfile:
@@ -45,6 +45,7 @@ class MissProfile:
         self._bits = min(bits, MOST_BITS)
         self._codes = np.zeros(1 << self._bits, np.int64)
         self._used = np.zeros(1 << self._bits, np.bool_)
+        self._last = np.empty(1 << self._bits, np.int32)
         self._seen: deque[tuple[int, int]] = deque(maxlen=LATEST)
 
     def observe(self, codes: Counts) -> None:
@@ -53,11 +54,11 @@ class MissProfile:
         new = np.flatnonzero(~(self._used[slots] & (self._codes[slots] == codes)))
         missed, places = codes[new], slots[new]
         self._codes[places], self._used[places] = missed, True
-        last = np.zeros(len(self._codes), np.int64)
-        last[places] = np.arange(len(places))
-        again = missed[last[places]] == missed
-        fresh = int(np.count_nonzero(last[places] == np.arange(len(places)))) + int(np.count_nonzero(~again))
-        self._seen.append((len(codes), fresh))
+        numbers = np.arange(len(places))
+        self._last[places] = numbers
+        owner = self._last[places]  # of several in one slot the last
+        fresh = np.count_nonzero((owner == numbers) | (missed[owner] != missed))
+        self._seen.append((len(codes), int(fresh)))
 
     @property
     def miss(self) -> float:
