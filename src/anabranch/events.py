@@ -90,6 +90,28 @@ class ProbesReordered(Event):
 
 
 @dataclass(frozen=True)
+class CacheAdded(Event):
+    """In one cell a join keeps what rows of an input find in some windows together, from now on."""
+
+    query: str
+    input: str
+    windows: tuple[str, ...]
+    reason: str = ""
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
+class CacheDropped(Event):
+    """In one cell a join does not keep it any more."""
+
+    query: str
+    input: str
+    windows: tuple[str, ...]
+    reason: str = ""
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
 class StreamFailed(Event):
     """A stream cannot be read any more; the queries that read it stop."""
 

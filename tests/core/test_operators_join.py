@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.joins import overlaps, window_store
+from anabranch.joins.cache_candidates import Candidate
 from anabranch.operators import join_window, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Operator, Tick
 from anabranch.operators.comparisons import Comparison
@@ -33,11 +34,12 @@ class Case:
     orders: tuple[tuple[int, ...], ...] | None = None
     comparisons: tuple[Comparison, ...] = ()
     tree: bool = False
+    cache_bytes: int = 0
 
     def start(self) -> Operator:
         if self.tree:
             return XJoin(self.inputs, self.keys, self.comparisons)
-        join = MultiJoin(self.inputs, self.keys, self.comparisons)
+        join = MultiJoin(self.inputs, self.keys, self.comparisons, cache_bytes=self.cache_bytes)
         join.pin(dict(enumerate(self.orders or ())))
         return join
 
@@ -63,7 +65,10 @@ CASES = {
 }
 
 
-CASES |= {f"{name}, as a tree": replace(case, tree=True) for name, case in CASES.items() if case.inputs > 2}
+MANY = {name: case for name, case in CASES.items() if case.inputs > 2}
+CASES |= {f"{name}, as a tree": replace(case, tree=True) for name, case in MANY.items()}
+CASES |= {f"{name}, with caches": replace(case, cache_bytes=2**20) for name, case in MANY.items()}
+CASES |= {f"{name}, with a page": replace(case, cache_bytes=1000) for name, case in MANY.items() if name != "all cross"}
 
 
 @pytest.fixture(params=[False, True], ids=["lazy", "eager"])
@@ -149,12 +154,24 @@ def run(
             to_table([row for row, n in zip(side, when, strict=True) if n == number], i, case, codes)
             for i, (side, when) in enumerate(zip(sides, ticks, strict=True))
         ]
+        if number:
+            switch_caches(join, rng)
         found += join.advance(tables, Tick(start, until)).to_pylist()
         if number == swap:
             state = join.snapshot()
             join = case.start()
             join.restore(state)
     return found
+
+
+def switch_caches(join: Operator, rng: np.random.Generator) -> None:
+    """Use some of the caches that can be used together."""
+    if isinstance(join, MultiJoin) and join.caches is not None and rng.random() < 0.7:
+        chosen: list[Candidate] = []
+        for each in rng.permutation(np.array([*join.caches.candidates, None], dtype=object)):
+            if each is not None and not any(each.overlaps(other) for other in chosen):
+                chosen.append(each)
+        join.caches.use(chosen)
 
 
 def _tick(starts: np.ndarray[Any, Any], row: Row) -> int:

@@ -33,6 +33,7 @@ from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
 from anabranch.engine.manifest import Manifest, StreamState
+from anabranch.engine.memory_sizes import bytes_of
 from anabranch.engine.network_graph import NetworkGraph
 from anabranch.engine.overview import Overview, overview
 from anabranch.engine.parts import EngineParts
@@ -60,6 +61,8 @@ from anabranch.spark.filters.filter import Filter
 from anabranch.spark.schemas import empty_frame
 from anabranch.workload.advice import AdviceReport
 
+CACHE_MEMORY = "256 MB"
+
 
 class Engine:
     """Runs continuous queries on a Spark session.
@@ -78,6 +81,9 @@ class Engine:
         What each Python worker holds in memory of state, between ticks; the rest is read again when it is needed. A
         quarter of what `spark.executor.pyspark.memory` gives a worker, or of the machine's memory for each core, if not
         given.
+    cache_memory
+        What joins may take to keep partial results that are asked for again, in all cells together: a number of bytes,
+        or a text such as `"64 MB"`. With 0 they keep none.
 
     >>> from anabranch.spark.session import local_session
     >>> spark = local_session(cores=2, **{"spark.sql.shuffle.partitions": 2})
@@ -105,10 +111,12 @@ class Engine:
         *,
         cells: int | None = None,
         state_bytes: int | None = None,
+        cache_memory: int | str = CACHE_MEMORY,
     ) -> None:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
+        cache_bytes = bytes_of(cache_memory, "cache_memory")
         require_classic(spark)
         warm_up(spark)
         self._spark = spark
@@ -124,7 +132,7 @@ class Engine:
         self._rates = Rates()
         self._history = TickHistory()
         self._results = ResultStore(spark, folder)
-        self._runtime = QueryRuntime(spark, folder, manifest.cells, registry, state_bytes)
+        self._runtime = QueryRuntime(spark, folder, manifest.cells, registry, state_bytes, cache_bytes)
         self._ingest = Ingest(folder, manifest, BatchWriter(folder, self._runtime.over))
         parts = EngineParts(
             spark, self._checkpoint, registry, self._ingest, self._runtime, self._results, self._history
@@ -435,7 +443,7 @@ class Engine:
         return import_module("anabranch.console.service").serve(self, port=port, **options)
 
     def events(self) -> Events:
-        """What happened to streams and queries lately: `StreamFailed`, `QueryFailed` and `ProbesReordered`."""
+        """What happened to streams and queries lately: `StreamFailed`, `QueryFailed`, and what joins change."""
         return Events(self._history.events)
 
     def rows_taken(self, stream: str) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from anabranch.engine.join_report import JoinReport, PipelineReport
+from anabranch.engine.join_report import CacheLine, JoinReport, PipelineReport
 from anabranch.engine.manifest import Manifest
-from anabranch.events import ProbesReordered
+from anabranch.events import CacheAdded, CacheDropped, ProbesReordered
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.ordering.base import Seed
 from anabranch.spark.continuous.cell_task import Reports
@@ -37,12 +37,13 @@ class JoinLedger:
 
     def report(self, plan: str, nodes: Mapping[str, tuple[str, ...]]) -> JoinReport:
         """What the joins of a query have done, given the names of their inputs by node."""
-        found = []
+        found, caches = [], []
         for node, names in nodes.items():
             for number, probes in self._probes.get(node, {}).items():
                 why = self._reasons.get((node, number), AS_WRITTEN).format(*names)
                 found.append(PipelineReport.of(probes, names, why))
-        return JoinReport(plan, found)
+                caches += [CacheLine.of(names[number], each, names) for each in probes.caches]
+        return JoinReport(plan, found, caches)
 
 
 def of_node(reports: Reports, node: str) -> list[ProbeReport]:
@@ -51,7 +52,7 @@ def of_node(reports: Reports, node: str) -> list[ProbeReport]:
     cells = [report.probes for (each, _), report in reports.items() if each == node]
     for probes in sorted((each for cell in cells for each in cell), key=lambda each: each.rows):
         known = found.get(probes.input)
-        found[probes.input] = known.merged(probes) if known else probes
+        found[probes.input] = known.merged(probes, elsewhere=True) if known else probes
     return [found[number] for number in sorted(found)]
 
 
@@ -68,6 +69,21 @@ def reordered(
                         before, after = ([names[i] for i in order] for order in (change.before, change.after))
                         why = change.why.format(*names)
                         yield ProbesReordered(query, names[probes.input], tuple(before), tuple(after), why, cell)
+
+
+def cache_events(
+    manifest: Manifest, reports: Reports, joined: Mapping[str, Mapping[int, tuple[str, ...]]]
+) -> Iterator[CacheAdded | CacheDropped]:
+    """The caches that came and went in a tick, as events of the queries that use the join."""
+    for query, stages in joined.items():
+        for stage, names in stages.items():
+            node = manifest.queries[query].nodes[stage]
+            for (each, cell), report in reports.items():
+                for probes in report.probes if each == node else ():
+                    for change in probes.cache_changes:
+                        kind = CacheAdded if change.added else CacheDropped
+                        windows = tuple(names[window] for window in change.candidate.windows)
+                        yield kind(query, names[probes.input], windows, change.why, cell)
 
 
 def distinct_names(names: Sequence[str]) -> tuple[str, ...]:

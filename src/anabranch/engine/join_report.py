@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from anabranch.joins.adaptive_caches import CacheUse
 from anabranch.joins.probe_report import ProbeReport
 
 
@@ -88,6 +89,46 @@ class PipelineReport:
 
 
 @dataclass(frozen=True)
+class CacheLine:
+    """What is kept for rows of one input.
+
+    Parameters
+    ----------
+    input
+        Whose rows look it up.
+    windows
+        What is joined in it.
+    probes, hits
+        Look-ups, and those that found what they looked for.
+    entries, nbytes
+        Its size now.
+    saved
+        The share of steps that it saves: probes, partners listed and comparisons.
+    """
+
+    input: str
+    windows: tuple[str, ...]
+    probes: int
+    hits: int
+    entries: int
+    nbytes: int
+    saved: float
+
+    @classmethod
+    def of(cls, name: str, use: CacheUse, names: Sequence[str]) -> CacheLine:
+        """With the names of the inputs."""
+        windows = tuple(names[each] for each in use.windows)
+        saved = 1 - use.taken / use.plain if use.plain else 0.0
+        return cls(name, windows, use.probes, max(0, use.probes - use.misses), use.entries, use.nbytes, saved)
+
+    def __str__(self) -> str:
+        return (
+            f"kept for rows of {self.input}: {' with '.join(self.windows)}, {self.hits:,} of {self.probes:,} look-ups "
+            f"hit, {self.entries:,} keys in {self.nbytes / 1e6:.3g} MB, saves {self.saved * 100:.3g} % of its steps"
+        )
+
+
+@dataclass(frozen=True)
 class JoinReport:
     """All joins of a query.
 
@@ -98,16 +139,18 @@ class JoinReport:
     pipelines
         One per input of a join; none before the first rows, and none where joins are trees of joins of two.
     caches
-        Partial results that are kept between rows: joins keep none by themselves, see `xjoin`.
+        Partial results that are kept between rows now, because that pays.
     """
 
     plan: str
     pipelines: list[PipelineReport]
-    caches: list[str] = field(default_factory=list)
+    caches: list[CacheLine] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """As text; nothing where nothing was joined."""
-        return [f"joins: {self.plan}", *map(str, self.pipelines)] if self.pipelines else []
+        if not self.pipelines:
+            return []
+        return [f"joins: {self.plan}", *map(str, self.pipelines), *map(str, self.caches)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -62,6 +62,8 @@ class Setting:
         Combines rows with those of a table, through an index, as the relations are by now.
     learned
         What a join has learned so far, by input.
+    cache_bytes
+        What the caches of all joins may take.
     """
 
     views: Views
@@ -73,6 +75,7 @@ class Setting:
     filtered: Callable[[str, DataFrame, Sequence[Scalar]], DataFrame]
     looked_up: Callable[[LookUpStep, DataFrame, Manifest], DataFrame]
     learned: Callable[[str], Mapping[int, Seed]]
+    cache_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,9 @@ class NetworkTick:
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
         folder = str(setting.folder / STATE)
-        cells = CellTask(setting.owner, tasks, folder, self._prefix, self._folder, setting.state_bytes, schema)
+        joins = sum(len(step.inputs) > 2 for _, step in self._chosen.values())
+        cache_bytes, most = setting.cache_bytes // max(joins * len(setting.grid), 1), setting.state_bytes
+        cells = CellTask(setting.owner, tasks, folder, self._prefix, self._folder, most, schema, cache_bytes)
         task = HostedTask(cloudpickle.dumps(cells), self._reports)  # type: ignore[no-untyped-call]
         sent = setting.views.select(exchange.text, self._begins).repartition(len(setting.grid), CELL)
         if schema is None:

@@ -94,10 +94,18 @@ class QueryRuntime:
         Streams and relations.
     state_bytes
         What each worker may hold of the states of cells.
+    cache_bytes
+        What the caches of all joins may take.
     """
 
     def __init__(
-        self, spark: SparkSession, folder: Path, cells: int, registry: Registry, state_bytes: int | None
+        self,
+        spark: SparkSession,
+        folder: Path,
+        cells: int,
+        registry: Registry,
+        state_bytes: int | None,
+        cache_bytes: int,
     ) -> None:
         self._session = own_session(spark, cells)
         self._folder = folder
@@ -119,7 +127,16 @@ class QueryRuntime:
         looked_up, learned = self._indexes.look_up, self.joins.seeds
         exchanges = LayerExchanges(self._grid.each)
         self._setting = Setting(
-            self._views, self._grid, exchanges, folder, owner, state_bytes, self.functions.apply, looked_up, learned
+            self._views,
+            self._grid,
+            exchanges,
+            folder,
+            owner,
+            state_bytes,
+            self.functions.apply,
+            looked_up,
+            learned,
+            cache_bytes,
         )
         self.titles: dict[tuple[str, int], str] = {}
         self.taps: dict[str, dict[int, str]] = {}

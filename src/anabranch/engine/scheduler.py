@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from anabranch.engine import sysqueries, sysstream
 from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.inputs import StreamInput
-from anabranch.engine.join_ledger import reordered
+from anabranch.engine.join_ledger import cache_events, reordered
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest
@@ -133,6 +133,7 @@ class Scheduler:
                 self._lost(offer.stream.name, offer.error)
         for until in self.runner.cuts(checkpoint.manifest):
             checkpoint.manifest = self.runner.run(checkpoint.manifest, [], {}, until=until)
+            self._note_joins(checkpoint.manifest)
         self._results.deliver(registry.queries.values(), checkpoint.manifest)
         for query in registry.queries.values():
             if query.error is None:
@@ -161,8 +162,14 @@ class Scheduler:
         did = sysstream.TickStatistics(self.runner.last, self.runner.queued, seconds)
         joined = {name: self._runtime.joined(name) for name in new.queries}
         rows = sysstream.published(old, new, did, self._runtime.titles, joined)
-        self._history.events += reordered(new, self.runner.last, joined)
+        self._note_joins(new)
         self._history.publish(new.tick, rows)
+
+    def _note_joins(self, manifest: Manifest) -> None:
+        """What joins have changed in the last tick."""
+        joined = {name: self._runtime.joined(name) for name in manifest.queries}
+        self._history.events += reordered(manifest, self.runner.last, joined)
+        self._history.events += cache_events(manifest, self.runner.last, joined)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot be read: queries that read it stop, others go on."""

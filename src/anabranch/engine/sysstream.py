@@ -155,3 +155,9 @@ def _probes(
                     yield query, entity, "rows", counts.seen
                     yield query, entity, "dropped", counts.dropped
                     yield query, entity, "seconds", counts.seconds
+                for cache in probes.caches:
+                    windows = ", ".join(names[each] for each in cache.windows)
+                    entity = f"{titles.get((query, stage), 'join')} {stage} cache {names[probes.input]} -> {windows}"
+                    yield query, entity, "rows", cache.probes
+                    yield query, entity, "misses", cache.misses
+                    yield query, entity, "memory", cache.nbytes

@@ -78,20 +78,29 @@ def tree_of(root: int, inputs: int, classes: Sequence[Collection[int]]) -> Probe
 
     What no path leads to comes last, under the root: there every row is a partner.
     """
+    return tree_among(root, range(inputs), classes)
+
+
+def tree_among(root: int, inputs: Collection[int], classes: Sequence[Collection[int]]) -> ProbeTree:
+    """The same for some of the inputs.
+
+    >>> tree_among(2, (1, 2), ({0, 1}, {1, 2})).parents
+    {1: 2}
+    """
     parents: dict[int, int] = {}
     keys: dict[int, Key] = {}
     reached = [root]
-    while len(reached) < inputs:
+    while len(reached) < len(inputs):
         near = next(
             (
                 (one, other, shared)
                 for one in reached
-                for other in range(inputs)
+                for other in inputs
                 if other not in reached and (shared := in_common(one, other, classes))
             ),
             None,
         )
-        one, other, shared = near or (root, min(set(range(inputs)).difference(reached)), ())
+        one, other, shared = near or (root, min(set(inputs).difference(reached)), ())
         parents[other], keys[other] = one, shared
         reached.append(other)
     return ProbeTree(root, parents, keys)

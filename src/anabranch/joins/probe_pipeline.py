@@ -25,13 +25,13 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Protocol
 
 import numpy as np
 
-from anabranch.joins.codes import mixed
 from anabranch.joins.graph import ProbeTree
-from anabranch.joins.window_store import Key, WindowStore
+from anabranch.joins.window_store import Key
 from anabranch.model.arrays import Counts, Mask, Rows, ranges
 from anabranch.ordering.decisions import Decision
 from anabranch.ordering.pipeline import FilterPipeline, Verdict
@@ -99,7 +99,71 @@ class FanOut:
     found: int = 0
 
 
+@dataclass
+class Steps:
+    """What probing a window took so far.
+
+    Parameters
+    ----------
+    asked, passed
+        Rows, or combinations on the way, that looked for a partner, and those that found one.
+    listed, found
+        Those of which all partners were listed, and how many these were.
+    steps
+        Probes, partners listed and comparisons.
+    """
+
+    asked: int = 0
+    passed: int = 0
+    listed: int = 0
+    found: int = 0
+    steps: int = 0
+
+    def since(self, before: Steps) -> Steps:
+        """What has come since then."""
+        return Steps(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
+
+    def __add__(self, other: Steps) -> Steps:
+        return Steps(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def reach(self) -> float:
+        """Partners of what asks, on average."""
+        return self.passed / max(self.asked, 1) * (self.found / self.listed if self.listed else 1.0)
+
+
 Holds = Callable[[Check, Rows, Rows], Mask]
+
+
+class Window(Protocol):
+    """What can be probed: see `WindowStore`."""
+
+    @property
+    def start(self) -> Counts:
+        """Since when each row is there."""
+
+    @property
+    def end(self) -> Counts:
+        """From when on each row is not there any more."""
+
+    @property
+    def weight(self) -> Counts:
+        """How often each row is there."""
+
+    @property
+    def all_once(self) -> bool:
+        """Whether every row is there once."""
+
+    def codes_of(self, key: Key, rows: Rows) -> Counts:
+        """The codes of rows by a key."""
+
+    def first_match(self, key: Key, codes: Counts, begin: Counts, end: Counts) -> Rows:
+        """For each code a row that has it and meets the interval, -1 if there is none."""
+
+    def matches(
+        self, key: Key, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None
+    ) -> tuple[Rows, Rows]:
+        """All such rows: places of codes, ascending, and rows."""
 
 
 class ProbePipeline:
@@ -117,12 +181,19 @@ class ProbePipeline:
         Judges rows of two inputs by a check.
     filters
         The loop that orders the probes.
+
+    Attributes
+    ----------
+    steps
+        What probing each window took so far.
+    watched
+        Windows of which the codes that ask are kept in `codes`, until they are taken.
     """
 
     def __init__(
         self,
         tree: ProbeTree,
-        stores: Sequence[WindowStore],
+        stores: Sequence[Window],
         rules: JoinRules,
         holds: Holds,
         filters: FilterPipeline,
@@ -130,6 +201,9 @@ class ProbePipeline:
         self.tree, self.stores, self.rules, self.holds, self.filters = tree, stores, rules, holds, filters
         self._fan_outs = {other: FanOut() for other in tree.others}
         self._decisions: list[Decision] = []
+        self.steps = {other: Steps() for other in tree.others}
+        self.watched: frozenset[int] = frozenset()
+        self.codes: dict[int, Counts] = {}
         only = len(tree.others) == 1
         self.listing = {each for each in tree.others if only or each in tree.inner or self._compared(each)}
 
@@ -144,7 +218,8 @@ class ProbePipeline:
 
     def count_fan_out(self, other: int, asked: int, found: int) -> None:
         """Partners were listed."""
-        fan_out = self._fan_outs[other]
+        fan_out, took = self._fan_outs[other], self.steps[other]
+        took.listed, took.found = took.listed + asked, took.found + found
         self._fan_outs[other] = FanOut(fan_out.asked + asked, fan_out.found + found)
 
     def take_fan_out(self, other: int) -> FanOut:
@@ -160,13 +235,18 @@ class ProbePipeline:
     def combinations(self, first: int, until: int) -> Iterator[Combinations]:
         """All combinations with the rows of the root from `first` to before `until`."""
         while first < until:
-            size = self.filters.chunk_rows(until - first)
-            chunk, order = _Chunk(self, first), self.order
-            outcome = self.filters.process(size, chunk.evaluate)
-            self._decisions += outcome.decisions
-            if len(outcome.survivors):
-                yield chunk.combined(outcome.survivors, order)
+            size, found = self.chunk(first, until)
+            if found is not None:
+                yield found
             first += size
+
+    def chunk(self, first: int, until: int) -> tuple[int, Combinations | None]:
+        """Go on with the rows from `first`: how many of them were taken, and their combinations."""
+        size = self.filters.chunk_rows(until - first)
+        chunk, order = _Chunk(self, first), self.order
+        outcome = self.filters.process(size, chunk.evaluate)
+        self._decisions += outcome.decisions
+        return size, chunk.combined(outcome.survivors, order) if len(outcome.survivors) else None
 
 
 @dataclass(frozen=True)
@@ -203,6 +283,9 @@ class _Chunk:
             self._firsts[other] = firsts = np.full(self._size(tree.parents[other], asked), -1, np.int64)
             firsts[asked] = matches
             found = matches >= 0
+            self._pipeline.steps[other].steps += len(asked)
+        took = self._pipeline.steps[other]
+        took.asked, took.passed = took.asked + len(asked), took.passed + int(np.count_nonzero(found))
         passed = np.zeros(len(rows), np.bool_)
         passed[found if owner is None else owner[found]] = True
         return Verdict(passed)
@@ -225,6 +308,7 @@ class _Chunk:
             start = np.maximum(start[run], partners.start[entries])
             end = np.minimum(end[run], partners.end[entries])
             keep = start < end
+            pipeline.steps[other].steps += len(run)
             path = (tree.root, *tree.path(other)[:-1])
             more = [each for each in pipeline.rules.checks(tree, other, list(bound)) if each.one not in path]
             for check in more:
@@ -264,8 +348,10 @@ class _Chunk:
         start, end = np.maximum(begin[places], store.start[rows]), np.minimum(end[places], store.end[rows])
         keep = start < end
         path = (tree.root, *tree.path(other)[:-1])
+        pipeline.steps[other].steps += len(asked) + len(rows)
         for check in pipeline.rules.checks(tree, other, path):
             left = np.flatnonzero(keep)
+            pipeline.steps[other].steps += len(left)
             above = self._above(check.one, parent, asked[places[left]])
             keep[left] = pipeline.holds(check, above, rows[left])
         if not keep.all():
@@ -285,9 +371,10 @@ class _Chunk:
         parent, key = tree.parents[other], tree.keys[other]
         store, rows = self._pipeline.stores[parent], self._rows(parent, asked)
         begin, end = self._interval(parent, asked)
-        if not key:
-            return np.zeros(len(asked), np.int64), begin, end
-        return mixed([store.codes((number,))[rows] for number in key]), begin, end
+        codes = store.codes_of(key, rows)
+        if other in self._pipeline.watched:
+            self._pipeline.codes[other] = codes
+        return codes, begin, end
 
     def _interval(self, node: int, reached: Rows) -> tuple[Counts, Counts]:
         if node == self._pipeline.tree.root:

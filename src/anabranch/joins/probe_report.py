@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from anabranch.joins.adaptive_caches import AdaptiveCaches, CacheUse
+from anabranch.joins.cache_states import CacheChange
 from anabranch.joins.probe_pipeline import ProbePipeline
 from anabranch.ordering.base import Seed
 from anabranch.ordering.decisions import NewOrder
@@ -60,6 +62,10 @@ class ProbeReport:
         New orders since the last report, with the reasons in words, in which an input is `{number}`.
     seed
         What a new worker begins with.
+    caches
+        What caches have done for its rows, those in use now.
+    cache_changes
+        Caches that came and went since the last report.
     """
 
     input: int
@@ -68,15 +74,21 @@ class ProbeReport:
     windows: dict[int, ProbeCounts]
     changes: tuple[NewOrder, ...] = ()
     seed: Seed | None = None
+    caches: tuple[CacheUse, ...] = ()
+    cache_changes: tuple[CacheChange, ...] = ()
 
-    def merged(self, later: ProbeReport) -> ProbeReport:
+    def merged(self, later: ProbeReport, *, elsewhere: bool = False) -> ProbeReport:
         """With what came after it, or in another cell."""
         windows = {each: counts + later.windows[each] for each, counts in self.windows.items()}
         changes, seed = self.changes + later.changes, later.seed or self.seed
-        return ProbeReport(self.input, later.order, self.rows + later.rows, windows, changes, seed)
+        known = {each.windows: each for each in self.caches}
+        found = {each.windows: each.after(known.get(each.windows), elsewhere=elsewhere) for each in later.caches}
+        caches = tuple(((known | found) if elsewhere else found).values())
+        came = self.cache_changes + later.cache_changes
+        return ProbeReport(self.input, later.order, self.rows + later.rows, windows, changes, seed, caches, came)
 
 
-def take_report(pipeline: ProbePipeline) -> ProbeReport:
+def take_report(pipeline: ProbePipeline, caches: AdaptiveCaches | None = None) -> ProbeReport:
     """What a pipeline has done since the last time that it was asked."""
     tree, filters = pipeline.tree, pipeline.filters
     tally, policy = filters.take_tally(), filters.reoptimizer
@@ -93,7 +105,11 @@ def take_report(pipeline: ProbePipeline) -> ProbeReport:
         if isinstance(each, NewOrder)
     ]
     seed = Seed(policy.order, policy.profiles()[-MOST_PROFILES:], filters.times.per_tuple())
-    return ProbeReport(tree.root, pipeline.order, tally.rows, windows, tuple(changes), seed)
+    rows, uses, came = tally.rows, [], []
+    if caches is not None:
+        rows += caches.take_cached_rows(tree.root)
+        uses, came = caches.take_use(tree.root), caches.take_changes(tree.root)
+    return ProbeReport(tree.root, pipeline.order, rows, windows, tuple(changes), seed, tuple(uses), tuple(came))
 
 
 def _inputs(others: list[int], order: tuple[int, ...]) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from anabranch.joins.codes import mixed
 from anabranch.joins.overlaps import Columns
 from anabranch.joins.sorted_index import SortedIndex
 from anabranch.model.arrays import Counts, Mask, Rows
@@ -127,6 +128,12 @@ class WindowStore:
     def codes(self, key: Key) -> Counts:
         """The code of each row."""
         return self._codes[key].values
+
+    def codes_of(self, key: Key, rows: Rows) -> Counts:
+        """The codes of rows by a key of whose columns it has all."""
+        if not key:
+            return np.zeros(len(rows), np.int64)
+        return mixed([self.codes((number,))[rows] for number in key])
 
     def append(self, start: Counts, end: Counts, weight: Counts, codes: Mapping[Key, Counts]) -> Rows:
         """Add rows; returns their numbers."""

@@ -106,6 +106,10 @@ class Operator(ABC):
         """Begin with what joins have learned in other workers, by input; of no use to operators that join nothing."""
         return
 
+    def limit_caches(self, cache_bytes: int) -> None:
+        """How much caches of joins may take from now on; of no use to operators that join nothing."""
+        return
+
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call; other operators report nothing."""
         return ()

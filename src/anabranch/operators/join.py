@@ -29,6 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from anabranch.joins.adaptive_caches import AdaptiveCaches
+from anabranch.joins.cache_states import CacheConfig
 from anabranch.joins.graph import tree_of
 from anabranch.joins.probe_pipeline import Check, Combinations, JoinRules, ProbePipeline
 from anabranch.joins.probe_report import ProbeReport, take_report
@@ -41,6 +43,8 @@ from anabranch.ordering import Seed, make
 from anabranch.ordering.pipeline import FilterPipeline
 
 KeyClass = tuple[tuple[int, str], ...]
+CACHING = CacheConfig(interval=400)
+"""Of chunks: profiling ten of them then takes little of the time."""
 
 
 class MultiJoin(Operator):
@@ -62,6 +66,10 @@ class MultiJoin(Operator):
         Those that come out; all, if not given.
     clock
         Seconds by which probes are timed: by default those that this thread computes, however busy the machine is.
+    cache_bytes
+        What caches of partial results may take; with 0 there are none.
+    caching
+        How they are chosen.
     """
 
     def __init__(
@@ -72,8 +80,12 @@ class MultiJoin(Operator):
         policy: str = "auto",
         columns: tuple[str, ...] | None = None,
         clock: Callable[[], float] = time.thread_time,
+        cache_bytes: int = 0,
+        caching: CacheConfig = CACHING,
     ) -> None:
         self.inputs = inputs
+        self._cache_bytes, self._caching = cache_bytes, caching
+        self.caches: AdaptiveCaches | None = None
         self.keys = keys
         self.policy = policy
         self._output = columns
@@ -95,6 +107,14 @@ class MultiJoin(Operator):
         for number, pipeline in enumerate(self.pipelines):
             pipeline.filters = self._filters(number)
 
+    def limit_caches(self, cache_bytes: int) -> None:
+        """From now on caches may take so much; with 0, or where orders are fixed, there are none."""
+        self._cache_bytes = 0 if self.policy == "fixed" else cache_bytes
+        if self.caches is not None and self._cache_bytes:
+            self.caches.limit = self._cache_bytes
+        elif self.pipelines and (self.caches is not None or self._cache_bytes):
+            self._begin_caches()
+
     def learn(self, seeds: Mapping[int, Seed]) -> None:
         """Begin with what was learned elsewhere, by input, where no row has been probed yet."""
         self._seeds = seeds
@@ -104,7 +124,7 @@ class MultiJoin(Operator):
 
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What each input has probed since the last call."""
-        return tuple(map(take_report, self.pipelines))
+        return tuple(take_report(each, self.caches) for each in self.pipelines)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """The combinations of new elements with all others."""
@@ -114,7 +134,11 @@ class MultiJoin(Operator):
         found: list[Combinations] = []
         for number, table in enumerate(inputs):
             first, until = self._windows[number].append(table)
-            found += self.pipelines[number].combinations(first, until)
+            if self.caches is None:
+                found += self.pipelines[number].combinations(first, until)
+            else:
+                self.caches.update(number, first, until)
+                found += self.caches.combinations(number, first, until)
         result = self._gathered(found)
         self._tidy(tick)
         return result
@@ -122,8 +146,10 @@ class MultiJoin(Operator):
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Keep the new elements without joining them."""
         self._begin([table.schema for table in inputs])
-        for window, table in zip(self._windows, inputs, strict=True):
-            window.append(table)
+        for number, table in enumerate(inputs):
+            first, until = self._windows[number].append(table)
+            if self.caches is not None:
+                self.caches.update(number, first, until)
         self._tidy(tick)
 
     def snapshot(self) -> list[pa.Table]:
@@ -136,6 +162,8 @@ class MultiJoin(Operator):
             self._begin([table.schema for table in tables])
         for window, table in zip(self._windows, tables, strict=True):
             window.append(table)
+        if self.pipelines:
+            self._begin_caches()
 
     @property
     def held_rows(self) -> int:
@@ -144,8 +172,8 @@ class MultiJoin(Operator):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all inputs in memory, with their indexes."""
-        return sum(window.nbytes for window in self._windows)
+        """Bytes of all inputs in memory, with their indexes, and of caches."""
+        return sum(window.nbytes for window in self._windows) + (self.caches.nbytes if self.caches else 0)
 
     def _begin(self, schemas: Sequence[pa.Schema]) -> None:
         """Once the types of all columns are known."""
@@ -164,6 +192,14 @@ class MultiJoin(Operator):
             ProbePipeline(tree, stores, rules, self._holds, self._filters(number))
             for number, tree in enumerate(self._trees)
         ]
+        self._begin_caches()
+
+    def _begin_caches(self) -> None:
+        """Start without any: they are never logged, and fill again."""
+        self.caches = None
+        if self._cache_bytes > 0 and self.inputs > 2:
+            stores, rules = [window.store for window in self._windows], self.pipelines[0].rules
+            self.caches = AdaptiveCaches(self.pipelines, stores, rules, self._holds, self._cache_bytes, self._caching)
 
     def _filters(self, number: int) -> FilterPipeline:
         tree, order = self._trees[number], self._orders.get(number)
@@ -213,5 +249,9 @@ class MultiJoin(Operator):
         return elements(joined, start, end, weight)
 
     def _tidy(self, tick: Tick) -> None:
-        for window in self._windows:
-            window.tidy(tick.until)
+        for number, window in enumerate(self._windows):
+            settled, gone = window.tidy(tick.until)
+            if self.caches is not None:
+                self.caches.tidied(number, settled, gone)
+        if self.caches is not None:
+            self.caches.end_tick(tick.until)

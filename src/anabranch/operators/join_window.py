@@ -14,7 +14,7 @@ import pyarrow as pa
 from anabranch.joins.codes import mixed
 from anabranch.joins.window_store import Key, WindowStore
 from anabranch.operators.base import ELEMENT, END, START, WEIGHT, Micros
-from anabranch.operators.elements import Rows, ints, settle, suspects, with_ints, without
+from anabranch.operators.elements import Flags, Rows, ints, settle, suspects, with_ints, without
 from anabranch.operators.payload import Payload, whole_numbers
 
 SETTLE_SHARE = 0.25
@@ -78,14 +78,19 @@ class JoinWindow:
         # Arrow would share the memory, which goes on changing.
         return with_ints(self.payload.table(), {name: values.copy() for name, values in (codes | numbers).items()})
 
-    def tidy(self, now: int) -> None:
-        """Drop what does not matter from `now` on, if it is worth while."""
-        if self._negative > SETTLE_SHARE * (len(self) - self._negative):
+    def tidy(self, now: int) -> tuple[bool, int | Flags | None]:
+        """Drop what does not matter from `now` on, if it is worth while.
+
+        Returns whether ends have changed, and which rows are gone: so many at the front, or the marked ones.
+        """
+        settling = self._negative > SETTLE_SHARE * (len(self) - self._negative)
+        if settling:
             self._settle(np.flatnonzero(self.store.end > now))
         gone = self.store.expired(now)
         if gone is not None:
             self.payload.keep(slice(gone, None) if isinstance(gone, int) else ~gone)
             self.store.drop(gone)
+        return settling, gone
 
     def _settle(self, rows: Rows) -> None:
         """Put elements together with those that take them back, all of which are among the rows."""

@@ -73,6 +73,10 @@ class SemiJoin(Operator):
         """Begin with what the join has learned elsewhere."""
         self._join.learn(seeds)
 
+    def limit_caches(self, cache_bytes: int) -> None:
+        """How much caches of the join may take from now on."""
+        self._join.limit_caches(cache_bytes)
+
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of the join have probed since the last call."""
         return self._join.take_probes()

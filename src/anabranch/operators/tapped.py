@@ -125,6 +125,10 @@ class TappedOperator:
         """Begin with what the operator, a join, has learned elsewhere."""
         self._base.learn(seeds)
 
+    def limit_caches(self, cache_bytes: int) -> None:
+        """How much caches of the operator, a join, may take from now on."""
+        self._base.limit_caches(cache_bytes)
+
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call."""
         return self._base.take_probes()

@@ -206,6 +206,8 @@ class CellTask:
         What a host may hold of the states of all cells that it has seen.
     schema
         Of what leaves the task: the output of those operators that others read, told apart by `NODE`.
+    cache_bytes
+        What the caches of each join may take in a cell.
     """
 
     owner: str
@@ -215,6 +217,7 @@ class CellTask:
     answers: Answers
     state_bytes: int | None = None
     schema: pa.Schema | None = None
+    cache_bytes: int = 0
 
     def run(self, table: pa.Table, report: Callable[[Reports], None]) -> Iterator[pa.RecordBatch]:
         """Advance the cell by a tick and report it; the last batch comes when all is written."""
@@ -253,6 +256,7 @@ class CellTask:
         read = state.catch_up(log, file.folder, tick)
         if held is None:
             state.operator.learn(dict(node.seeds))
+        state.operator.limit_caches(self.cache_bytes)
         said = 0
         for name, part in state.advance(rows, tick):
             tap = node.taps[name]
