@@ -152,7 +152,7 @@ class KMonJoin:
         follows = self.config.mode != "off"
         for stream, (kept, new) in enumerate(zip(self.synopses, batch.streams, strict=True)):
             sampled = self._rng.random(len(new)) < self.config.sample_share
-            stays = new.passes | (follows and self._keeps_no[stream])
+            stays = new.passes | (follows and stream not in self.graph.roots)
             kept.append(new, stays, sampled)
             kept.expire(before[stream], new.sigma, batch)
             self.aside[stream].expire(before[stream], new.sigma, batch)

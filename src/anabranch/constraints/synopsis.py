@@ -127,7 +127,8 @@ class Synopsis:
         """Note which rows leave during a batch, and when; `before` it so many tuples had arrived."""
         open_ends = np.flatnonzero(self.store.end == FAR)
         clock = Clock(before, own_sigma, batch.sigma, batch.time)
-        self.store.end[open_ends] = self.window.ends(self.sequence[open_ends], self.time[open_ends], clock)
+        known = self.sequence[open_ends], self.time[open_ends], self.columns[open_ends]
+        self.store.end[open_ends] = self.window.ends(*known, clock)
 
     def expired(self) -> Mask:
         """Rows that have left."""

@@ -1,10 +1,13 @@
 """Sliding windows of rows and of time, and where among all arrivals a row leaves one.
 
 >>> clock = Clock(2, np.array([10, 13]), np.array([10, 11, 13]), np.array([7, 7, 8]))
->>> Rows(2).ends(np.array([1, 2]), np.array([0, 0]), clock).tolist()
+>>> columns = np.array([[70, 8], [71, 9]])
+>>> Rows(2).ends(np.array([1, 2]), np.array([0, 0]), columns, clock).tolist()
 [10, 13]
->>> Range(5).ends(np.array([1]), np.array([3]), clock).tolist()
+>>> Range(5).ends(np.array([1]), np.array([3]), columns[:1], clock).tolist()
 [13]
+>>> Until(1).ends(np.array([1, 2]), np.array([3, 3]), columns, clock).tolist() == [13, FAR]
+True
 
 References
 ----------
@@ -40,8 +43,8 @@ class Window(Protocol):
     def timed(self) -> bool:
         """Whether the end of a row is known when it arrives."""
 
-    def ends(self, sequence: Counts, time: Counts, clock: Clock) -> Counts:
-        """At which arrival of the batch rows leave, by their numbers in the stream and times; `FAR` if later."""
+    def ends(self, sequence: Counts, time: Counts, columns: Counts, clock: Clock) -> Counts:
+        """At which arrival of the batch rows leave, by their numbers, times and columns; `FAR` if later."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Unbounded:
         """They never leave, which is known at once."""
         return True
 
-    def ends(self, sequence: Counts, time: Counts, clock: Clock) -> Counts:
+    def ends(self, sequence: Counts, time: Counts, columns: Counts, clock: Clock) -> Counts:
         """Never."""
         return np.full(len(sequence), FAR)
 
@@ -69,7 +72,7 @@ class Rows:
         """The end depends on later arrivals."""
         return False
 
-    def ends(self, sequence: Counts, time: Counts, clock: Clock) -> Counts:
+    def ends(self, sequence: Counts, time: Counts, columns: Counts, clock: Clock) -> Counts:
         """When a tuple takes the place of the row."""
         later = sequence + self.size - clock.before - 1
         here = later < len(clock.own_sigma)
@@ -89,10 +92,30 @@ class Range:
         """The end is known when the row arrives."""
         return True
 
-    def ends(self, sequence: Counts, time: Counts, clock: Clock) -> Counts:
+    def ends(self, sequence: Counts, time: Counts, columns: Counts, clock: Clock) -> Counts:
         """With the first arrival, on any stream, that is late enough."""
-        later = np.searchsorted(clock.time, time + self.span)
-        found = np.full(len(sequence), FAR)
-        here = later < len(clock.time)
-        found[here] = clock.sigma[later[here]]
-        return found
+        return _first_at(time + self.span, clock)
+
+
+@dataclass(frozen=True)
+class Until:
+    """Each row is there before the time in one of its columns: an element of a relation, with both of its ends."""
+
+    column: int
+
+    @property
+    def timed(self) -> bool:
+        """The row says so."""
+        return True
+
+    def ends(self, sequence: Counts, time: Counts, columns: Counts, clock: Clock) -> Counts:
+        """With the first arrival, on any stream, of that time."""
+        return _first_at(columns[:, self.column], clock)
+
+
+def _first_at(times: Counts, clock: Clock) -> Counts:
+    later = np.searchsorted(clock.time, times)
+    found = np.full(len(times), FAR)
+    here = later < len(clock.time)
+    found[here] = clock.sigma[later[here]]
+    return found
