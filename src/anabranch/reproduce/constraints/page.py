@@ -5,8 +5,8 @@ from __future__ import annotations
 INTRODUCTION = """# Constraints that reduce the memory of windowed joins
 
 Figures 6.10 to 6.18, Tables 6.1 to 6.3 and the example of section 6.1.1 of S. Babu, *Adaptive Query Processing in Data
-Stream Management Systems* (Stanford 2005), re-created with `anabranch.constraints` by `anabranch reproduce
-constraints{flag}`.
+Stream Management Systems* (Stanford 2005), re-created with `anabranch.constraints` by
+`anabranch reproduce constraints{flag}`.
 
 - The core runs in one process and one cell; neither Spark nor the engine takes part. k is in tuples, except in section
   6.1.1 and Table 6.3, where it is in time.
