@@ -22,7 +22,7 @@ CLAIMS = {
         "Memory grows with k = 0, 5,000, 10,000, 20,000 and stays below SWJ, which stabilises when all windows are "
         "full.",
         "The text says that the total stabilises around 350,000 tuples: that is the x axis. Half a window of each "
-        "child stays whatever k is, since RIDS lets go of No and Unknown only.",
+        "child stays whatever k is, since RIDS drops No and Unknown only.",
     ),
     "Figure 6.11": Claim(
         "k of RIDS while it changes",
@@ -77,7 +77,7 @@ CLAIMS = {
     ),
     "Figure 6.17": Claim(
         "CA and OAC together",
-        "Both together need the least memory: OAC lets go of parents without a child, on which CA would wait. 23.14 us "
+        "Both together need the least memory: OAC drops parents without a child, on which CA would wait. 23.14 us "
         "per tuple for OAC, 25.2 for CA, 28.22 for both.",
         "Times: as for Table 6.1.",
     ),
