@@ -15,6 +15,6 @@ Stream Management Systems* (Stanford 2005), re-created with `anabranch.constrain
   k are counted and the same in every run. Times are processor times; only ratios are compared.
 - Windows hold 50,000 rows (2,500 in a quick run, with k in proportion). Parents are five times as fast as children;
   half of the children pass the filter.
-- Where k is given, the runs have to find all results of SWJ, which is checked.
+- In figures 6.10 to 6.16 the run with the largest given k has to find all results of SWJ, which is checked.
 - The values of the thesis's curves are not available to us; its prose and tables are.
 """
