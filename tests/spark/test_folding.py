@@ -129,11 +129,14 @@ def test_each_has_its_own_life(spark: SparkSession, tmp_path: Path) -> None:
     assert got == Counter(("q3", i) for i, *_, small in ROWS[:90] if small == -1)
 
 
-def test_one_of_many_that_fails_stops_alone(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "count", [FEWEST + 1, pytest.param(10_000, marks=pytest.mark.full(reason="registering so many takes minutes"))]
+)
+def test_one_of_many_that_fails_stops_alone(spark: SparkSession, count: int) -> None:
     made = engine(spark)
-    for n in range(FEWEST + 1):
+    for n in range(count):
         made.query(f"Select 10 / (small - 4) As part From s Where small = {n - 4}", f"q{n}")
-    assert folds(made) == [FEWEST + 1]
+    assert folds(made) == [count]
     with pytest.raises(ab.QueriesFailed) as caught:
         made.run_batch()
     assert set(made.queries) - set(caught.value.answers) == {"q8"}

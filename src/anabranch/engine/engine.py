@@ -78,9 +78,9 @@ class Engine:
         Into how many parts windows, joins and groups are spread; as many as Spark runs tasks at a time if not given. A
         checkpoint keeps its number.
     state_bytes
-        What each Python worker holds in memory of state, between ticks; the rest is read again when it is needed. A
-        quarter of what `spark.executor.pyspark.memory` gives a worker, or of the machine's memory for each core, if not
-        given.
+        What each host, a process per core of a machine, holds in memory of state, between ticks; the rest is read again
+        when it is needed. A quarter of what `spark.executor.pyspark.memory` gives a worker, or of the machine's memory
+        for each core, if not given.
     cache_memory
         What joins may take to keep partial results that are asked for again, in all cells together: a number of bytes,
         or a text such as `"64 MB"`. With 0 they keep none.
@@ -420,11 +420,11 @@ class Engine:
 
     @property
     def state_bytes(self) -> int | None:
-        """What each Python worker holds in memory of state, as it was set; None is the default."""
+        """What each host holds in memory of state, as it was set; None is the default."""
         return self._runtime.state_bytes
 
     def hold(self, state_bytes: int | None) -> None:
-        """Change what each Python worker holds in memory of state, from the next tick on."""
+        """Change what each host holds in memory of state, from the next tick on."""
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
         with self._loop.between_ticks():
