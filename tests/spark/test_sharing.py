@@ -173,6 +173,7 @@ def test_the_number_of_tasks_does_not_grow_with_that_of_queries(spark: SparkSess
         group = f"tasks of {count}"
         spark.sparkContext.setJobGroup(group, group)
         made.run_batch()
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # which brings the tracker what has happened
         tracker = spark.sparkContext.statusTracker()
         jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
         stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
