@@ -29,10 +29,12 @@ from anabranch.ordering.base import Seed
 from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Slots
+from anabranch.spark.continuous.flows import View
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.hosted_task import HostedTask
 from anabranch.spark.continuous.layer_exchange import LayerExchange, LayerExchanges
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
+from anabranch.spark.continuous.tap_outputs import TapOutput
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
 from anabranch.spark.mapping import map_in_arrow
@@ -157,6 +159,7 @@ class NetworkTick:
         self._readers: dict[tuple[str, str], list[CellStep]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
+        self._outputs: dict[str, TapOutput] = {}
 
     def frames(self) -> list[DataFrame]:
         """The parts of the job; their rows say what was written, as far as reports of cells do not."""
@@ -216,7 +219,7 @@ class NetworkTick:
         """Run a layer; a part of the job if nothing reads what comes out."""
         setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
         wanted = [each for node in nodes for inputs in self._chosen[node][1].inputs for each in inputs]
-        exchange, slots = setting.exchanges.of(wanted), Slots()
+        exchange, slots = setting.exchanges.of(wanted, self._outputs), Slots()
         outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
         schema = pa.schema([(NODE, pa.int32()), *slots.fields]) if read else None
@@ -232,12 +235,35 @@ class NetworkTick:
         if sum(len(self._readers[tap]) for tap in read) > 1:
             made = made.localCheckpoint(eager=False)  # computed once, and a leaf of the plans of those who read it
             self._computed.append(made)
+        depth = self._chosen[nodes[0]][1].depth
+        layer = View(setting.views.name(f"layer_{depth}"), f"layer {depth}")
+        setting.views.bind(layer.name, made)
         for tap, (number, found) in outputs.items():
             for step in self._readers[tap]:
                 there = self._there(tap[0], step)
-                shown = [f"{found[there.get(name, name)]} AS {quoted(here)}" for name, here in step.stage.shown]
-                setting.views.bind(step.view, made.where(f"{NODE} = {number}").selectExpr(*shown))
+                shown = tuple((here, found[there.get(name, name)]) for name, here in step.stage.shown)
+                self._outputs[step.view] = TapOutput(layer, number, shown)
+                if step.view in self._by_name:
+                    columns = [f"{slot} AS {quoted(here)}" for here, slot in shown]
+                    setting.views.bind(step.view, made.where(f"{NODE} = {number}").selectExpr(*columns))
         return []
+
+    @cached_property
+    def _by_name(self) -> set[str]:
+        """Views that somebody reads by name, and not only through exchanges of rows as they are."""
+        steps = [step for _, step in self._chosen.values()]
+        sources = [wanted.select.source for step in steps for inputs in step.inputs for wanted in inputs]
+        read = [view for source in sources if not isinstance(source, View) for view in source.views]
+        read += [
+            view
+            for taps in self._taps.values()
+            for step in taps.values()
+            if step.instants
+            for view in step.instants.views
+        ]
+        read += [view for _, step in self._filters for view in step.reads]
+        read += [view for member in self._members if member.answer is None for view in member.program.answer.views]
+        return {view.name for view in read}
 
     def _task(
         self, node: str, exchange: LayerExchange, outputs: Mapping[tuple[str, str], tuple[int, dict[str, str]]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from anabranch.expressions import Scalar
 from anabranch.spark.continuous.exchange import Exchange, Parcel, Wanted
 from anabranch.spark.continuous.flows import Instants
 from anabranch.spark.continuous.sums_together import sums_together
+from anabranch.spark.continuous.tap_outputs import TapOutput, of_layers
 
 MOST_KEPT = 32
 """Layers whose exchange is kept: those of all queries that are equally far, and of some others."""
@@ -23,15 +24,18 @@ class LayerExchange:
         A row for every cell.
     wanted
         All that they want.
+    outputs
+        What earlier layers have made, by the names of views.
     """
 
-    def __init__(self, every: Scalar, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, every: Scalar, wanted: Sequence[Wanted], outputs: Mapping[str, TapOutput]) -> None:
         self._exchange = Exchange(every)
         self._wanted = list(wanted)  # which are known by their identity as long as they live
         self._instants: dict[Instants, int] = {}
         self._texts: dict[int, str] = {}
-        instead = sums_together(wanted)
-        sent = [instead.get(each, each) for each in wanted]
+        found = [of_layers(each, outputs) for each in wanted]
+        instead = sums_together(found)
+        sent = [instead.get(each, each) for each in found]
         for each in sent:
             self._exchange.send(each)
         self._found = {id(own): self._exchange.found(each) for own, each in zip(wanted, sent, strict=True)}
@@ -60,13 +64,13 @@ class LayerExchanges:
 
     def __init__(self, every: Scalar) -> None:
         self._every = every
-        self._made: OrderedDict[tuple[int, ...], LayerExchange] = OrderedDict()
+        self._made: OrderedDict[tuple[object, ...], LayerExchange] = OrderedDict()
 
-    def of(self, wanted: Sequence[Wanted]) -> LayerExchange:
-        """The exchange for what operators want: the same one for the same."""
-        key = tuple(map(id, wanted))
+    def of(self, wanted: Sequence[Wanted], outputs: Mapping[str, TapOutput]) -> LayerExchange:
+        """The exchange for what operators want, some of it of earlier layers: the same one for the same."""
+        key = (*map(id, wanted), *outputs.items())
         if key not in self._made:
-            self._made[key] = LayerExchange(self._every, wanted)
+            self._made[key] = LayerExchange(self._every, wanted, outputs)
         self._made.move_to_end(key)
         while len(self._made) > MOST_KEPT:
             self._made.popitem(last=False)

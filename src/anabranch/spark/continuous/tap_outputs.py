@@ -1,0 +1,56 @@
+"""What operators of one layer leave for those of the next: rows of all taps in one frame, told apart by a number.
+
+Operators that read such rows read the frame itself, each those of its tap. They then travel in one exchange as rows of
+one source do (`exchange.py`), and a layer is read once, however many taps are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from anabranch.expressions import Scalar
+from anabranch.spark.continuous.cell_task import NODE
+from anabranch.spark.continuous.exchange import Wanted
+from anabranch.spark.continuous.flows import Select, View
+
+
+@dataclass(frozen=True)
+class TapOutput:
+    """Where the rows of a tap are found.
+
+    Parameters
+    ----------
+    layer
+        What stands for all that the layer makes.
+    number
+        Of the tap.
+    slots
+        Its columns, each with the one that holds it in the layer's rows.
+    """
+
+    layer: View
+    number: int
+    slots: tuple[tuple[str, str], ...]
+
+    @property
+    def own(self) -> Scalar:
+        """The condition that its rows meet."""
+        return Scalar(exp.EQ(this=Scalar.reading(NODE).tree, expression=exp.Literal.number(self.number)))
+
+    def instead(self, wanted: Wanted) -> Wanted:
+        """The same rows and columns, of the layer."""
+        names = dict(self.slots)
+        items = tuple((name, scalar.renamed(names)) for name, scalar in wanted.select.items)
+        conditions = (self.own, *(each.renamed(names) for each in wanted.select.conditions))
+        columns = tuple((name, scalar.renamed(names), kind) for name, scalar, kind in wanted.columns)
+        return Wanted(Select(self.layer, items, conditions), wanted.cell.renamed(names), columns)
+
+
+def of_layers(wanted: Wanted, outputs: Mapping[str, TapOutput]) -> Wanted:
+    """What is wanted of a tap's view, as wanted of its layer; all else as it is."""
+    source = wanted.select.source
+    found = outputs.get(source.name) if isinstance(source, View) else None
+    return wanted if found is None else found.instead(wanted)
