@@ -86,22 +86,24 @@ class BatchWriter:
         self._folder = folder
         self._over = over
 
-    def write(self, stream: StreamInput, batch: int, df: DataFrame, closed: int, wanted: IngestSpec) -> StoredBatch:
-        """Write a batch; rows before `closed` come too late.
+    def write(
+        self, stream: StreamInput, batch: int, df: DataFrame, closed: int, wanted: IngestSpec, arrived: int
+    ) -> StoredBatch:
+        """Write a batch; rows before `closed` come too late. Those without times get that at which it `arrived`.
 
         Rows are almost always in time: whether all are is known only when they have been summed up. If not, that is
         done again without the others.
         """
-        latest, prefix = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8])
+        latest, prefix, timed = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8]), timed_at(stream, arrived)
         about = (stream.name, str(self._folder), prefix, closed, latest)
         usable = f"coalesce({TIME} BETWEEN {closed}L AND {latest}L, false)"
         self._make_folders("kept", [*([stream.name] if wanted.rows else []), *(name for name, _ in wanted.summaries)])
         with _read_once(df, wanted):
-            reports = self._rows(stream, df, wanted.columns, BufferTask(*about, stream.skew)) if wanted.rows else []
+            reports = self._rows(df, wanted.columns, timed, BufferTask(*about, stream.skew)) if wanted.rows else []
             aside, seen = any(row["kind"] == ASIDE for row in reports), reports
             sums: dict[str, tuple[StoredFile, ...]] = {}
             for name, text in wanted.summaries:
-                task, rows = SumsTask(name, str(self._folder), prefix), _rows_of(stream, df)
+                task, rows = SumsTask(name, str(self._folder), prefix), _rows_of(df, timed)
                 found = None if aside else self._sums_in_time(text, df, rows, task, closed, latest)
                 aside = found is None
                 seen = self._sums(text, df, f"SELECT * FROM ({rows}) WHERE {usable}", task) if found is None else found
@@ -109,7 +111,7 @@ class BatchWriter:
             if aside:
                 for kind in ("late", "unusable"):
                     self._make_folders(kind, [stream.name])
-                others = df.selectExpr("*", f"{time_of(stream)} AS {TIME}").where(f"NOT {usable}")
+                others = df.selectExpr("*", timed).where(f"NOT {usable}")
                 reports += map_in_arrow(others, AsideTask(*about), WRITTEN_ROW).collect()
         kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
         late, unusable = ([row for row in reports if row["kind"] == kind] for kind in ("late", "unusable"))
@@ -132,8 +134,8 @@ class BatchWriter:
         for name in names:
             storage.make_folder(self._folder / kind / name)
 
-    def _rows(self, stream: StreamInput, df: DataFrame, columns: Sequence[str], task: BufferTask) -> list[Row]:
-        needed = df.selectExpr(*map(quoted, columns), f"{time_of(stream)} AS {TIME}")
+    def _rows(self, df: DataFrame, columns: Sequence[str], timed: str, task: BufferTask) -> list[Row]:
+        needed = df.selectExpr(*map(quoted, columns), timed)
         return map_in_arrow(needed, task, WRITTEN_ROW).collect()
 
     def _sums_in_time(
@@ -156,9 +158,10 @@ class BatchWriter:
         return map_in_arrow(sums, task, WRITTEN_ROW).collect()
 
 
-def time_of(stream: StreamInput) -> str:
-    """SQL: the time of a row in microseconds."""
-    return f"unix_micros(CAST({quoted(stream.timestamp)} AS TIMESTAMP))"
+def timed_at(stream: StreamInput, arrived: int) -> str:
+    """SQL: a column with the time of each row in microseconds, which may be that at which the batch arrived."""
+    time = f"{arrived}L" if stream.timestamp is None else f"unix_micros(CAST({quoted(stream.timestamp)} AS TIMESTAMP))"
+    return f"{time} AS {TIME}"
 
 
 def latest_of(stream: StreamInput) -> int:
@@ -179,11 +182,11 @@ def _read_once(df: DataFrame, wanted: IngestSpec) -> Iterator[None]:
             df.unpersist()
 
 
-def _rows_of(stream: StreamInput, df: DataFrame) -> str:
+def _rows_of(df: DataFrame, timed: str) -> str:
     """SQL: the rows of a batch with their time; if they are in one part, Spark need not shuffle them to sum them up."""
     parts = df._jdf.queryExecution().toRdd().getNumPartitions()
     hint = "/*+ COALESCE(1) */ " if parts == 1 else ""
-    return f"SELECT {hint}*, {time_of(stream)} AS {TIME} FROM {BATCH}"
+    return f"SELECT {hint}*, {timed} FROM {BATCH}"
 
 
 def _written(stored: StoredBatch) -> list[str]:

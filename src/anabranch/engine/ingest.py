@@ -4,7 +4,8 @@ A batch that Spark brings again after a crash has its record and is not taken tw
 manifest when they get to them, so that streams go on while queries advance.
 
 What a source holds when its stream begins is its *backlog*. Files of it may overlap in time, so that no row of it is
-late against another one: time is closed only when the backlog has come (decision 024).
+late against another one: time is closed only when the backlog has come (decision 024). Rows that get the time of their
+arrival have none: each batch ends it.
 """
 
 from __future__ import annotations
@@ -114,12 +115,16 @@ class Ingest:
                 self._closed[stream] = EVER
                 self._backlogs[stream] = Backlog()
 
-    def take(self, stream: StreamInput, batch: int, df: DataFrame) -> None:
-        """Put the rows of a batch in the buffer."""
+    def instant(self, stream: str, given: int | None = None) -> int:
+        """When a batch of a stream arrives: now, or a given instant, but never before what the stream has closed."""
+        return max(now() if given is None else given, self.closed(stream))
+
+    def take(self, stream: StreamInput, batch: int, df: DataFrame, arrived: int | None = None) -> None:
+        """Put the rows of a batch in the buffer; it arrives now if it is not said when."""
         done = False
         while not done:
             terms = closed, wanted = self._terms(stream.name)
-            what = self._writer.write(stream, batch, df, closed, wanted)
+            what = self._writer.write(stream, batch, df, closed, wanted, self.instant(stream.name, arrived))
             with self._lock:
                 # Where time went on meanwhile, some of the rows have become late; a new query may want more columns.
                 done = terms == self._terms(stream.name)
@@ -132,7 +137,8 @@ class Ingest:
 
     def _closed_after(self, stream: StreamInput, rows: int, newest: int | None) -> int:
         """The time that is closed once a batch has been taken."""
-        backlog, closed = self._backlogs.get(stream.name), self._closed.get(stream.name, EVER)
+        backlog = None if stream.timestamp is None else self._backlogs.get(stream.name)
+        closed = self._closed.get(stream.name, EVER)
         if backlog is not None:
             if backlog.add(rows, newest):
                 return closed

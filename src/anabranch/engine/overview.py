@@ -27,12 +27,13 @@ Columns = tuple[tuple[str, str], ...]
 class StreamOverview:
     """A stream; times and durations in microseconds.
 
-    `closed` is the time before which rows come too late; `buffered` counts the rows that some query may still need.
+    `timestamp` is None if rows get the time of their arrival. `closed` is the time before which rows come too late;
+    `buffered` counts the rows that some query may still need.
     """
 
     name: str
     columns: Columns
-    timestamp: str
+    timestamp: str | None
     sequence: str | None
     skew: int
     idle: int | None
