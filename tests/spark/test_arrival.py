@@ -1,7 +1,9 @@
-"""Streams whose source has no times: rows get that at which their batch is taken, and answers are those of these times."""
+"""Streams whose source has no times: rows get that at which their batch is taken, and answers follow from these."""
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -32,7 +34,6 @@ BATCHES = ([(1, 10), (2, 20), (1, 30)], [(2, 40)], [(1, 50), (3, 60)], [(3, 70),
 
 def add(folder: Path, number: int) -> None:
     """One more file."""
-    folder.mkdir(exist_ok=True)
     k, a = zip(*BATCHES[number], strict=True)
     pq.write_table(pa.table({"k": k, "a": a}), folder / f"{number}.parquet")
 
@@ -43,7 +44,7 @@ def source(spark: SparkSession, folder: Path) -> DataFrame:
 
 def run(spark: SparkSession, tmp_path: Path, numbers: range, *texts: str) -> ab.Engine:
     """An engine that takes these batches one after the other, and stops."""
-    add(tmp_path / "in", numbers[0])
+    (tmp_path / "in").mkdir(exist_ok=True)
     engine = ab.Engine(spark, tmp_path / "state", cells=2)
     engine.stream("s", source(spark, tmp_path / "in"), timestamp=ab.ARRIVAL)
     queries = [engine.query(text, f"q{number}") for number, text in enumerate(texts)]
@@ -92,7 +93,7 @@ def test_times_of_arrival_grow_over_batches_and_restarts_though_the_clock_goes_b
     texts: tuple[str, ...], spark: SparkSession, tmp_path: Path, clock: Callable[[int], None]
 ) -> None:
     clock(2_000_000_000 * SECOND)
-    first = times(run(spark, tmp_path, range(0, 2), *texts))
+    first = times(run(spark, tmp_path, range(2), *texts))
     clock(1_900_000_000 * SECOND)
     engine = run(spark, tmp_path, range(2, 4), *texts)
     found = times(engine)
@@ -109,6 +110,7 @@ def test_times_of_arrival_grow_over_batches_and_restarts_though_the_clock_goes_b
 
 
 def test_a_bounded_stream_is_one_batch_in_a_script_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
     for number in range(4):
         add(tmp_path / "in", number)
     engine = ab.Engine(spark, tmp_path / "state", cells=2)
@@ -136,3 +138,45 @@ def test_what_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: Path) ->
         engine.execute(f"{create} `arrival`", bounded=True)
     with pytest.raises(QueryError, match="replayed by times that its rows do not have"):
         engine.execute(f"Create Stream s From 'replay' With (path = '{tmp_path}') Timestamp Arrival")
+
+
+def out_of_order(folder: Path, batches: int, rows: int) -> None:
+    """Files of rows that come as they are sent, with delays that are exponential with a mean of a second."""
+    draw = random.Random(5)
+    sent = [60 * SECOND + number * SECOND // 100 for number in range(batches * rows)]
+    came = sorted((time + int(draw.expovariate(1 / SECOND)), number, time) for number, time in enumerate(sent))
+    folder.mkdir()
+    for batch in range(batches):
+        some = came[batch * rows : (batch + 1) * rows]
+        times = pa.array([time for _, _, time in some], pa.timestamp("us", tz="UTC"))
+        path = folder / f"{batch}.parquet"
+        pq.write_table(pa.table({"ts": times, "a": [number for _, number, _ in some]}), path)
+        os.utime(path, (batch + 1, batch + 1))
+
+
+def test_a_skew_that_follows_keeps_the_share_of_late_rows_and_is_known_after_a_restart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "MOST_BACKLOG_ROWS", 1)
+    out_of_order(tmp_path / "in", batches=10, rows=400)
+
+    def engine() -> ab.Engine:
+        made = ab.Engine(spark, tmp_path / "state", cells=2)
+        files = spark.readStream.schema("ts timestamp, a long").option("maxFilesPerTrigger", 1)
+        skew = ab.AutoSkew(late=0.01, begin="2 seconds")
+        made.stream("s", files.parquet(str(tmp_path / "in")), timestamp="ts", skew=skew, retain="1 hour")
+        made.query("Select a From s", "q0")
+        return made
+
+    first = engine()
+    first.queries["q0"].start().await_idle()
+    first.stop()
+    state = first.overview().streams[-1]
+    late = {row["a"] for row in first.late("s").collect()}
+    assert (state.rows + state.late, state.late) == (4000, len(late))
+    assert 0 < state.late <= 0.01 * 4000, "with two seconds all the time there would be three times as many"
+    assert 2 * SECOND < state.skew <= state.largest_delay
+    assert 0 < state.suggested_skew <= state.largest_delay
+    assert {row["a"] for row in first.queries["q0"].to_dataframe().collect()} == set(range(4000)) - late
+    assert f"{state.suggested_skew / 1e6:,.3f} s" in first.describe("streams")
+    assert engine().overview().streams[-1].skew == state.skew

@@ -17,6 +17,7 @@ from anabranch.engine.layout import UNCONFIRMED, prefix_of
 from anabranch.engine.manifest import StoredFile
 from anabranch.engine.store import (
     ASIDE,
+    DELAYED,
     SEEN,
     WRITTEN_ROW,
     AsideTask,
@@ -40,6 +41,28 @@ class IngestSpec:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """On which a batch is taken; times and durations in microseconds.
+
+    Parameters
+    ----------
+    closed
+        Rows before this time come too late.
+    wanted
+        What becomes of the others.
+    skew
+        By how much they may be out of order.
+    shown
+        What earlier batches have shown, if delays count.
+    """
+
+    closed: int
+    wanted: IngestSpec
+    skew: int
+    shown: int | None
+
+
+@dataclass(frozen=True)
 class StoredBatch:
     """What a batch became.
 
@@ -55,6 +78,9 @@ class StoredBatch:
         Summaries of them, by name.
     aside
         Files of the others.
+    delayed
+        Delays against what earlier batches have shown, in microseconds, with how many rows had about that; where rows
+        are only summed up, all of a part count as its oldest one.
     """
 
     rows: int
@@ -64,6 +90,7 @@ class StoredBatch:
     files: tuple[StoredFile, ...]
     sums: dict[str, tuple[StoredFile, ...]]
     aside: tuple[str, ...]
+    delayed: tuple[tuple[int, int], ...] = ()
 
     @property
     def all_files(self) -> list[StoredFile]:
@@ -86,20 +113,20 @@ class BatchWriter:
         self._folder = folder
         self._over = over
 
-    def write(
-        self, stream: StreamInput, batch: int, df: DataFrame, closed: int, wanted: IngestSpec, arrived: int
-    ) -> StoredBatch:
-        """Write a batch; rows before `closed` come too late. Those without times get that at which it `arrived`.
+    def write(self, stream: StreamInput, batch: int, df: DataFrame, terms: Terms, arrived: int) -> StoredBatch:
+        """Write a batch, on terms; rows without times get that at which it `arrived`.
 
         Rows are almost always in time: whether all are is known only when they have been summed up. If not, that is
         done again without the others.
         """
+        closed, wanted = terms.closed, terms.wanted
         latest, prefix, timed = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8]), timed_at(stream, arrived)
         about = (stream.name, str(self._folder), prefix, closed, latest)
         usable = f"coalesce({TIME} BETWEEN {closed}L AND {latest}L, false)"
         self._make_folders("kept", [*([stream.name] if wanted.rows else []), *(name for name, _ in wanted.summaries)])
         with _read_once(df, wanted):
-            reports = self._rows(df, wanted.columns, timed, BufferTask(*about, stream.skew)) if wanted.rows else []
+            buffer = BufferTask(*about, terms.skew, terms.shown)
+            reports = self._rows(df, wanted.columns, timed, buffer) if wanted.rows else []
             aside, seen = any(row["kind"] == ASIDE for row in reports), reports
             sums: dict[str, tuple[StoredFile, ...]] = {}
             for name, text in wanted.summaries:
@@ -117,7 +144,9 @@ class BatchWriter:
         late, unusable = ([row for row in reports if row["kind"] == kind] for kind in ("late", "unusable"))
         newest = max((row["last"] for row in kept), default=None)
         paths = tuple(row["path"] for row in (*late, *unusable))
-        stored = StoredBatch(_rows(kept), _rows(late), _rows(unusable), newest, _files(reports), sums, paths)
+        old = [row for row in reports if row["kind"] == DELAYED] if wanted.rows else [*kept, *late]
+        delayed = tuple(_delays(old, terms.shown))
+        stored = StoredBatch(_rows(kept), _rows(late), _rows(unusable), newest, _files(reports), sums, paths, delayed)
         storage.settle(self._folder / path for path in _written(stored))
         return stored
 
@@ -201,6 +230,12 @@ def _in_time(seen: Sequence[Row], closed: int, latest: int) -> bool:
 
 def _rows(reports: Sequence[Row]) -> int:
     return sum(row["rows"] for row in reports)
+
+
+def _delays(reports: Sequence[Row], shown: int | None) -> Iterator[tuple[int, int]]:
+    for row in reports:
+        if shown is not None and row["first"] < shown:
+            yield shown - row["first"], row["rows"]
 
 
 def _files(reports: Sequence[Row]) -> tuple[StoredFile, ...]:

@@ -173,7 +173,8 @@ class Engine:
         timestamp
             The column with each row's time; or `ab.ARRIVAL`: all rows of a batch get the time at which it is taken.
         skew
-            By how much rows may be out of order; what is later than that goes to `late`.
+            By how much rows may be out of order; what is later than that goes to `late`. `"auto"`, or an `ab.AutoSkew`,
+            follows the delays of rows.
         sequence
             A column that orders rows of the same time; without it the row's values do.
         idle

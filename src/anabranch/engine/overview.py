@@ -28,7 +28,8 @@ class StreamOverview:
     """A stream; times and durations in microseconds.
 
     `timestamp` is None if rows get the time of their arrival. `closed` is the time before which rows come too late;
-    `buffered` counts the rows that some query may still need.
+    `buffered` counts the rows that some query may still need. `suggested_skew` would have kept all but one row of a
+    thousand in time, `largest_delay` all of them.
     """
 
     name: str
@@ -45,6 +46,8 @@ class StreamOverview:
     unusable: int
     buffered: int
     readers: tuple[str, ...]
+    suggested_skew: int
+    largest_delay: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def _streams(registry: Registry, manifest: Manifest, readers: Mapping[str, list[
                 tuple((field.name, field.dataType.simpleString()) for field in stream.df.schema.fields),
                 stream.timestamp,
                 stream.sequence,
-                stream.skew,
+                stream.skew if state.skew is None else state.skew,
                 stream.idle_timeout,
                 stream.retain,
                 state.newest,
@@ -157,6 +160,8 @@ def _streams(registry: Registry, manifest: Manifest, readers: Mapping[str, list[
                 state.unusable,
                 sum(file.rows for buffer in kept for file in list(buffer.files)),
                 tuple(readers.get(name, ())),
+                state.suggested_skew,
+                state.largest_delay,
             )
         )
     return tuple(found)

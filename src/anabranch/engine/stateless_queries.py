@@ -205,7 +205,8 @@ class StatelessQueries:
         if answered.last is not None:
             state.newest = answered.last if state.newest is None else max(state.newest, answered.last)
             state.passed = state.newest
-        self._ingest.booked(offer.stream, offer.batch, answered.rows, answered.last)
+        self._ingest.booked(offer.stream, offer.batch, answered)
+        self._ingest.tell_lateness(offer.stream.name, state)
 
 
 def _together(found: Sequence[Answered]) -> Answered:
