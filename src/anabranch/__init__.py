@@ -18,6 +18,7 @@ from anabranch.calls.reply import Reply
 from anabranch.config import OrderingConfig
 from anabranch.errors import AnabranchError, MissingExtra, QueriesFailed
 from anabranch.model.build import lookup, predicate
+from anabranch.model.stream_times import ARRIVAL, AutoSkew
 
 if TYPE_CHECKING:
     from anabranch.console.watching import watch
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "ARRIVAL",
     "AnabranchError",
+    "AutoSkew",
     "Engine",
     "Filter",
     "MeshConfig",

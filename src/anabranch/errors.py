@@ -84,8 +84,9 @@ def in_a_line(error: BaseException) -> str:
 class UnknownColumn(QueryError):
     """A predicate reads a column that is not there."""
 
-    def __init__(self, column: str, columns: Sequence[str], *, where: str) -> None:
-        super().__init__(f"unknown column {column!r} in {where}", hint=suggest(column, columns, "columns"))
+    def __init__(self, column: str, columns: Sequence[str], *, where: str, more: str = "") -> None:
+        hint = ". ".join(each for each in (suggest(column, columns, "columns"), more) if each)
+        super().__init__(f"unknown column {column!r} in {where}", hint=hint)
 
 
 class MissingExtra(ResourceError, ImportError):

@@ -20,6 +20,7 @@ from anabranch.cql.statements import (
     SinkClause,
     Statement,
 )
+from anabranch.model.stream_times import ARRIVAL
 
 SECOND = 1_000_000
 
@@ -55,6 +56,13 @@ def test_a_stream_is_declared_with_all_clauses() -> None:
 
 def test_a_stream_needs_little() -> None:
     assert one("create stream s from 'rate' timestamp timestamp") == CreateStream("s", (), "rate", (), "timestamp")
+
+
+def test_a_stream_may_get_its_times_and_follow_its_delays() -> None:
+    assert one("Create Stream s From 'socket' Timestamp Arrival") == CreateStream("s", (), "socket", (), ARRIVAL)
+    assert one("Create Stream s From 'csv' Timestamp `Arrival` Skew Auto") == CreateStream(
+        "s", (), "csv", (), "Arrival", skew_us=None
+    )
 
 
 def test_a_relation_is_declared() -> None:

@@ -16,6 +16,7 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import folded
 from anabranch.cql.dialect import parse
 from anabranch.errors import QueryError
+from anabranch.model.stream_times import Arrival
 from anabranch.workload.advice import NOTHING, AdviceReport
 from anabranch.workload.advice import advise as advise_workload
 from anabranch.workload.findings import StreamFacts, Workload
@@ -55,7 +56,7 @@ def _facts(statement: cql.CreateStream) -> StreamFacts:
     sequence = statement.sequence
     return StreamFacts(
         columns,
-        folded(statement.timestamp, list(columns)),
+        None if isinstance(statement.timestamp, Arrival) else folded(statement.timestamp, list(columns)),
         None if sequence is None else folded(sequence, list(columns)),
         duration(given[0], "retain") if given else statement.retain_us or 0,
         statement.format,

@@ -21,8 +21,8 @@ from anabranch.errors import QueryError
 
 KEYWORDS = (
     "Select Distinct From Where Group By Having Union All Except Intersect Join On Using As And Or Not In Exists "
-    "Istream Dstream Rstream Create Stream Relation Query View Timestamp Skew Sequence Idle Retain Into With Drop "
-    "Pause Resume Show Explain Queries Streams Relations Views"
+    "Istream Dstream Rstream Create Stream Relation Query View Timestamp Skew Arrival Sequence Idle Retain Into With "
+    "Drop Pause Resume Show Explain Queries Streams Relations Views"
 ).split()
 CLOSE = 0.7
 MISSING = "the statement ends too early"

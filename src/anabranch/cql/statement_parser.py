@@ -32,6 +32,7 @@ from anabranch.cql.statements import (
 )
 from anabranch.cql.window_parser import WindowParser
 from anabranch.formats import DESCRIBES_ITSELF, REPLAY
+from anabranch.model.stream_times import ARRIVAL, Arrival
 
 KINDS = ("STREAM", "RELATION", "QUERY", "VIEW")
 LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING", "ADVICE")
@@ -146,9 +147,9 @@ class StatementParser(WindowParser):
         columns, kind, options = self._parse_input()
         clauses: dict[str, Any] = {}
         parsers: dict[str, tuple[str, Callable[[], Any]]] = {
-            "TIMESTAMP": ("timestamp", lambda: self._name("Timestamp")),
+            "TIMESTAMP": ("timestamp", self._parse_timestamp),
             "SEQUENCE": ("sequence", lambda: self._name("Sequence")),
-            "SKEW": ("skew_us", lambda: self.parse_duration("Skew")),
+            "SKEW": ("skew_us", self._parse_skew),
             "IDLE": ("idle_us", lambda: self.parse_duration("Idle")),
             "RETAIN": ("retain_us", lambda: self.parse_duration("Retain")),
         }
@@ -161,8 +162,19 @@ class StatementParser(WindowParser):
         if self._match_texts(("KEEP",)):
             self.fail("a stream has no Keep", self._prev, "how long rows stay is Retain now, as in Retain 1 Hour")
         if "timestamp" not in clauses:
-            self.fail(f"stream {name!r} has no timestamp", hint="add Timestamp and the name of its column of times")
+            self.fail(
+                f"stream {name!r} has no timestamp",
+                hint="add Timestamp and the name of its column of times, or Timestamp Arrival",
+            )
         return CreateStream(name, columns, kind, options, **clauses)
+
+    def _parse_timestamp(self) -> str | Arrival:
+        """A column of times; the word Arrival, unless it is quoted, stands for none."""
+        bare = self._curr and self._curr.token_type == TokenType.VAR
+        return ARRIVAL if bare and self._match_texts(("ARRIVAL",)) else self._name("Timestamp")
+
+    def _parse_skew(self) -> int | None:
+        return None if self._match_texts(("AUTO",)) else self.parse_duration("Skew")
 
     def _parse_input(self) -> tuple[Columns, str, Options]:
         """Columns, format and options of what is read."""

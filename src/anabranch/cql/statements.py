@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from anabranch.model.names import quoted
+from anabranch.model.stream_times import Arrival
 
 Options: TypeAlias = tuple[tuple[str, str], ...]
 Columns: TypeAlias = tuple[tuple[str, str], ...]  # name, type in Spark's SQL
@@ -19,14 +20,15 @@ class CreateStream:
     """`Create Stream s (k Long, ts Timestamp) From 'csv' With (path = '...') Timestamp ts Skew 5 Seconds`.
 
     `skew_us`, `idle_us` and `retain_us` are microseconds; a stream without columns describes itself.
+    `Timestamp Arrival` is `ARRIVAL`, and `Skew Auto` is None.
     """
 
     name: str
     columns: Columns
     format: str
     options: Options
-    timestamp: str
-    skew_us: int = 0
+    timestamp: str | Arrival
+    skew_us: int | None = 0
     sequence: str | None = None
     idle_us: int | None = None
     retain_us: int | None = None

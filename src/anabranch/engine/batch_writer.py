@@ -17,6 +17,7 @@ from anabranch.engine.layout import UNCONFIRMED, prefix_of
 from anabranch.engine.manifest import StoredFile
 from anabranch.engine.store import (
     ASIDE,
+    DELAYED,
     SEEN,
     WRITTEN_ROW,
     AsideTask,
@@ -40,6 +41,28 @@ class IngestSpec:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """On which a batch is taken; times and durations in microseconds.
+
+    Parameters
+    ----------
+    closed
+        Rows before this time come too late.
+    wanted
+        What becomes of the others.
+    skew
+        By how much they may be out of order.
+    shown
+        What earlier batches have shown, if delays count.
+    """
+
+    closed: int
+    wanted: IngestSpec
+    skew: int
+    shown: int | None
+
+
+@dataclass(frozen=True)
 class StoredBatch:
     """What a batch became.
 
@@ -55,6 +78,9 @@ class StoredBatch:
         Summaries of them, by name.
     aside
         Files of the others.
+    delayed
+        Delays against what earlier batches have shown, in microseconds, with how many rows had about that; where rows
+        are only summed up, all of a part count as its oldest one.
     """
 
     rows: int
@@ -64,6 +90,7 @@ class StoredBatch:
     files: tuple[StoredFile, ...]
     sums: dict[str, tuple[StoredFile, ...]]
     aside: tuple[str, ...]
+    delayed: tuple[tuple[int, int], ...] = ()
 
     @property
     def all_files(self) -> list[StoredFile]:
@@ -86,22 +113,24 @@ class BatchWriter:
         self._folder = folder
         self._over = over
 
-    def write(self, stream: StreamInput, batch: int, df: DataFrame, closed: int, wanted: IngestSpec) -> StoredBatch:
-        """Write a batch; rows before `closed` come too late.
+    def write(self, stream: StreamInput, batch: int, df: DataFrame, terms: Terms, arrived: int) -> StoredBatch:
+        """Write a batch, on terms; rows without times get that at which it `arrived`.
 
         Rows are almost always in time: whether all are is known only when they have been summed up. If not, that is
         done again without the others.
         """
-        latest, prefix = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8])
+        closed, wanted = terms.closed, terms.wanted
+        latest, prefix, timed = latest_of(stream), prefix_of(batch, uuid.uuid4().hex[:8]), timed_at(stream, arrived)
         about = (stream.name, str(self._folder), prefix, closed, latest)
         usable = f"coalesce({TIME} BETWEEN {closed}L AND {latest}L, false)"
         self._make_folders("kept", [*([stream.name] if wanted.rows else []), *(name for name, _ in wanted.summaries)])
         with _read_once(df, wanted):
-            reports = self._rows(stream, df, wanted.columns, BufferTask(*about, stream.skew)) if wanted.rows else []
+            buffer = BufferTask(*about, terms.skew, terms.shown)
+            reports = self._rows(df, wanted.columns, timed, buffer) if wanted.rows else []
             aside, seen = any(row["kind"] == ASIDE for row in reports), reports
             sums: dict[str, tuple[StoredFile, ...]] = {}
             for name, text in wanted.summaries:
-                task, rows = SumsTask(name, str(self._folder), prefix), _rows_of(stream, df)
+                task, rows = SumsTask(name, str(self._folder), prefix), _rows_of(df, timed)
                 found = None if aside else self._sums_in_time(text, df, rows, task, closed, latest)
                 aside = found is None
                 seen = self._sums(text, df, f"SELECT * FROM ({rows}) WHERE {usable}", task) if found is None else found
@@ -109,13 +138,15 @@ class BatchWriter:
             if aside:
                 for kind in ("late", "unusable"):
                     self._make_folders(kind, [stream.name])
-                others = df.selectExpr("*", f"{time_of(stream)} AS {TIME}").where(f"NOT {usable}")
+                others = df.selectExpr("*", timed).where(f"NOT {usable}")
                 reports += map_in_arrow(others, AsideTask(*about), WRITTEN_ROW).collect()
         kept = [row for row in seen if row["kind"] == (SEEN if wanted.summaries else "kept")]
         late, unusable = ([row for row in reports if row["kind"] == kind] for kind in ("late", "unusable"))
         newest = max((row["last"] for row in kept), default=None)
         paths = tuple(row["path"] for row in (*late, *unusable))
-        stored = StoredBatch(_rows(kept), _rows(late), _rows(unusable), newest, _files(reports), sums, paths)
+        old = [row for row in reports if row["kind"] == DELAYED] if wanted.rows else [*kept, *late]
+        delayed = tuple(_delays(old, terms.shown))
+        stored = StoredBatch(_rows(kept), _rows(late), _rows(unusable), newest, _files(reports), sums, paths, delayed)
         storage.settle(self._folder / path for path in _written(stored))
         return stored
 
@@ -132,8 +163,8 @@ class BatchWriter:
         for name in names:
             storage.make_folder(self._folder / kind / name)
 
-    def _rows(self, stream: StreamInput, df: DataFrame, columns: Sequence[str], task: BufferTask) -> list[Row]:
-        needed = df.selectExpr(*map(quoted, columns), f"{time_of(stream)} AS {TIME}")
+    def _rows(self, df: DataFrame, columns: Sequence[str], timed: str, task: BufferTask) -> list[Row]:
+        needed = df.selectExpr(*map(quoted, columns), timed)
         return map_in_arrow(needed, task, WRITTEN_ROW).collect()
 
     def _sums_in_time(
@@ -156,9 +187,10 @@ class BatchWriter:
         return map_in_arrow(sums, task, WRITTEN_ROW).collect()
 
 
-def time_of(stream: StreamInput) -> str:
-    """SQL: the time of a row in microseconds."""
-    return f"unix_micros(CAST({quoted(stream.timestamp)} AS TIMESTAMP))"
+def timed_at(stream: StreamInput, arrived: int) -> str:
+    """SQL: a column with the time of each row in microseconds, which may be that at which the batch arrived."""
+    time = f"{arrived}L" if stream.timestamp is None else f"unix_micros(CAST({quoted(stream.timestamp)} AS TIMESTAMP))"
+    return f"{time} AS {TIME}"
 
 
 def latest_of(stream: StreamInput) -> int:
@@ -179,11 +211,11 @@ def _read_once(df: DataFrame, wanted: IngestSpec) -> Iterator[None]:
             df.unpersist()
 
 
-def _rows_of(stream: StreamInput, df: DataFrame) -> str:
+def _rows_of(df: DataFrame, timed: str) -> str:
     """SQL: the rows of a batch with their time; if they are in one part, Spark need not shuffle them to sum them up."""
     parts = df._jdf.queryExecution().toRdd().getNumPartitions()
     hint = "/*+ COALESCE(1) */ " if parts == 1 else ""
-    return f"SELECT {hint}*, {time_of(stream)} AS {TIME} FROM {BATCH}"
+    return f"SELECT {hint}*, {timed} FROM {BATCH}"
 
 
 def _written(stored: StoredBatch) -> list[str]:
@@ -198,6 +230,12 @@ def _in_time(seen: Sequence[Row], closed: int, latest: int) -> bool:
 
 def _rows(reports: Sequence[Row]) -> int:
     return sum(row["rows"] for row in reports)
+
+
+def _delays(reports: Sequence[Row], shown: int | None) -> Iterator[tuple[int, int]]:
+    for row in reports:
+        if shown is not None and row["first"] < shown:
+            yield shown - row["first"], row["rows"]
 
 
 def _files(reports: Sequence[Row]) -> tuple[StoredFile, ...]:

@@ -55,6 +55,7 @@ from anabranch.engine.warm_up import warm_up
 from anabranch.errors import QueriesFailed, QueryError
 from anabranch.filter_report import Events
 from anabranch.logical_plan import Query
+from anabranch.model.stream_times import Arrival, AutoSkew
 from anabranch.planning.reading import JoinPlan
 from anabranch.spark.connect import require_classic
 from anabranch.spark.filters.filter import Filter
@@ -155,8 +156,8 @@ class Engine:
         name: str,
         df: DataFrame,
         *,
-        timestamp: str,
-        skew: str | timedelta = "0 seconds",
+        timestamp: str | Arrival,
+        skew: str | timedelta | AutoSkew = "0 seconds",
         sequence: str | None = None,
         idle: str | timedelta | None = None,
         retain: str | timedelta = "0 seconds",
@@ -170,9 +171,10 @@ class Engine:
         df
             A streaming DataFrame, or a bounded one for `run_batch`.
         timestamp
-            The column with each row's time.
+            The column with each row's time; or `ab.ARRIVAL`: all rows of a batch get the time at which it is taken.
         skew
-            By how much rows may be out of order; what is later than that goes to `late`.
+            By how much rows may be out of order; what is later than that goes to `late`. `"auto"`, or an `ab.AutoSkew`,
+            follows the delays of rows.
         sequence
             A column that orders rows of the same time; without it the row's values do.
         idle

@@ -4,7 +4,8 @@ A batch that Spark brings again after a crash has its record and is not taken tw
 manifest when they get to them, so that streams go on while queries advance.
 
 What a source holds when its stream begins is its *backlog*. Files of it may overlap in time, so that no row of it is
-late against another one: time is closed only when the backlog has come (decision 024).
+late against another one: time is closed only when the backlog has come (decision 024). Rows that get the time of their
+arrival have none: each batch ends it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from anabranch import storage
-from anabranch.engine.batch_writer import BatchWriter, IngestSpec, StoredBatch
+from anabranch.engine.answer_blocks import Answered
+from anabranch.engine.batch_writer import BatchWriter, IngestSpec, StoredBatch, Terms
 from anabranch.engine.inputs import StreamInput
+from anabranch.engine.lateness import Lateness
 from anabranch.engine.layout import UNCONFIRMED
 from anabranch.engine.manifest import Manifest, StoredFile, StreamState
 from anabranch.engine.store import confirm, now
@@ -94,6 +97,7 @@ class Ingest:
             name: Backlog(newest=state.newest) for name, state in manifest.streams.items() if state.closed == EVER
         }
         self._waiting: list[IngestRecord] = []
+        self._lateness = Lateness(manifest)
         self._untidy: set[str] = set()
         self._wanted: dict[str, IngestSpec] = {}
         for record in sorted(storage.listed(folder / RECORDS, "*/*.json"), key=lambda path: int(path.stem)):
@@ -103,6 +107,7 @@ class Ingest:
                 self._confirm(taken)
                 self._waiting.append(taken)
                 self._last[taken.stream] = taken.batch
+                self._lateness.note(taken.stream, *_of_rows(taken.what))
                 self._backlogs.setdefault(taken.stream, Backlog()).add(taken.what.rows, taken.what.newest)
                 self.close(taken.stream, taken.closed)
 
@@ -114,17 +119,22 @@ class Ingest:
                 self._closed[stream] = EVER
                 self._backlogs[stream] = Backlog()
 
-    def take(self, stream: StreamInput, batch: int, df: DataFrame) -> None:
-        """Put the rows of a batch in the buffer."""
+    def instant(self, stream: str, given: int | None = None) -> int:
+        """When a batch of a stream arrives: now, or a given instant, but never before what the stream has closed."""
+        return max(now() if given is None else given, self.closed(stream))
+
+    def take(self, stream: StreamInput, batch: int, df: DataFrame, arrived: int | None = None) -> None:
+        """Put the rows of a batch in the buffer; it arrives now if it is not said when."""
         done = False
         while not done:
-            terms = closed, wanted = self._terms(stream.name)
-            what = self._writer.write(stream, batch, df, closed, wanted)
+            terms = self._terms(stream)
+            what = self._writer.write(stream, batch, df, terms, self.instant(stream.name, arrived))
             with self._lock:
                 # Where time went on meanwhile, some of the rows have become late; a new query may want more columns.
-                done = terms == self._terms(stream.name)
+                done = terms == self._terms(stream)
                 if done:
-                    columns = wanted.columns if wanted.rows else None
+                    columns = terms.wanted.columns if terms.wanted.rows else None
+                    self._lateness.note(stream.name, *_of_rows(what))
                     closed = self._closed_after(stream, what.rows, what.newest)
                     self._commit(IngestRecord(stream.name, batch, closed, columns, what))
             if not done:
@@ -132,12 +142,14 @@ class Ingest:
 
     def _closed_after(self, stream: StreamInput, rows: int, newest: int | None) -> int:
         """The time that is closed once a batch has been taken."""
-        backlog, closed = self._backlogs.get(stream.name), self._closed.get(stream.name, EVER)
+        backlog = None if stream.timestamp is None else self._backlogs.get(stream.name)
+        closed = self._closed.get(stream.name, EVER)
         if backlog is not None:
             if backlog.add(rows, newest):
                 return closed
             newest = backlog.newest
-        return closed if newest is None else max(closed, newest - stream.skew)
+        self._lateness.follow(stream)
+        return closed if newest is None else max(closed, newest - self.skew(stream))
 
     def catching_up(self, stream: str) -> bool:
         """Whether the backlog of a stream is still coming."""
@@ -149,11 +161,26 @@ class Ingest:
         with self._lock:
             backlog = self._backlogs.pop(stream.name, None)
             if backlog is not None and backlog.newest is not None:
-                self.close(stream.name, backlog.newest - stream.skew)
+                self.close(stream.name, backlog.newest - self.skew(stream))
 
-    def _terms(self, stream: str) -> tuple[int, IngestSpec]:
+    def skew(self, stream: StreamInput) -> int:
+        """By how much rows of a stream may be out of order, as was said or learned."""
         with self._lock:
-            return self._closed.get(stream, EVER), self._wanted[stream]
+            return self._lateness.skew(stream)
+
+    def tell_lateness(self, stream: str, state: StreamState) -> None:
+        """Write into the state of a stream how far out of order its rows are."""
+        with self._lock:
+            self._lateness.tell(stream, state)
+
+    def _terms(self, stream: StreamInput) -> Terms:
+        with self._lock:
+            name, shown = stream.name, self._shown(stream.name)
+            return Terms(self._closed.get(name, EVER), self._wanted[name], self.skew(stream), shown)
+
+    def _shown(self, stream: str) -> int | None:
+        """What a stream has shown, if it has caught up with its source: delays count from then on."""
+        return None if stream in self._backlogs else self._lateness.shown(stream)
 
     def _commit(self, taken: IngestRecord) -> None:
         record = self._record(taken)
@@ -204,11 +231,14 @@ class Ingest:
         with self._lock:
             return self._last.get(stream, -1)
 
-    def booked(self, stream: StreamInput, batch: int, rows: int, newest: int | None) -> None:
-        """A batch was answered as it came."""
+    def booked(self, stream: StreamInput, batch: int, came: Answered) -> None:
+        """A batch was answered as it came; of its delays only the largest is known, and counts for all its rows."""
         with self._lock:
-            self._last[stream.name] = max(self._last.get(stream.name, -1), batch)
-            self.close(stream.name, self._closed_after(stream, rows, newest))
+            name, shown = stream.name, self._shown(stream.name)
+            self._last[name] = max(self._last.get(name, -1), batch)
+            behind = 0 if shown is None or came.first is None else shown - came.first
+            self._lateness.note(name, came.rows, 0, came.last, [(behind, came.rows)] if behind > 0 else [])
+            self.close(name, self._closed_after(stream, came.rows, came.last))
 
     def waiting(self, stream: str | None = None) -> int:
         """How many batches, of one stream or of all, no tick has got to yet."""
@@ -253,6 +283,7 @@ class Ingest:
             if state is None or taken.batch <= state.batch:
                 continue
             what = taken.what
+            self.tell_lateness(taken.stream, state)
             state.batch = taken.batch
             state.rows += what.rows
             state.late += what.late
@@ -283,6 +314,7 @@ class Ingest:
             self._backlogs.pop(stream, None)
             self._last.pop(stream, None)
             self._wanted.pop(stream, None)
+            self._lateness.forget(stream)
 
     def current(self) -> bool:
         """Whether all batches that are recorded are known here."""
@@ -312,11 +344,18 @@ class Ingest:
         return self._folder / RECORDS / taken.stream / f"{taken.batch:012d}.json"
 
 
+def _of_rows(what: StoredBatch) -> tuple[int, int, int | None, tuple[tuple[int, int], ...]]:
+    return what.rows, what.late, what.newest, what.delayed
+
+
 def _load(record: Path) -> IngestRecord:
     saved = json.loads(storage.read_text(record))
     what, columns = saved["what"], saved["columns"]
+    delayed = tuple((delay, rows) for delay, rows in what.get("delayed", ()))
     sums = {name: _files(files) for name, files in what["sums"].items()}
-    stored = StoredBatch(**(what | {"files": _files(what["files"]), "sums": sums, "aside": tuple(what["aside"])}))
+    stored = StoredBatch(
+        **(what | {"files": _files(what["files"]), "sums": sums, "aside": tuple(what["aside"]), "delayed": delayed})
+    )
     return IngestRecord(**(saved | {"columns": None if columns is None else tuple(columns), "what": stored}))
 
 

@@ -4,6 +4,9 @@ A stream that has shown time t and may be out of order by its skew will show not
 is answered up to the smallest of these over its streams. A stream that brings no rows for longer than its idle timeout
 is *silent* and does not hold the others up; where all are silent, all that they have shown is answered.
 
+A stream whose source has no times gets them: all rows of a batch the instant at which the batch is taken. Each instant
+is after the one before, so that whatever such a stream has shown is complete.
+
 Notes
 -----
 After the input manager of STREAM (thesis, section 2.2.5).
@@ -14,15 +17,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import cast
 
 from pyspark.sql import DataFrame
 
 from anabranch.cql.catalog import folded
 from anabranch.engine.durations import duration
 from anabranch.errors import QueryError, UnknownColumn
+from anabranch.model.stream_times import ARRIVAL, Arrival, AutoSkew
 from anabranch.operators.base import TIME
 
 TIMES = ("timestamp", "timestamp_ntz", "date")
+AT_ONCE = -1
+"""The skew of a stream that gets times of arrival: what comes next is later than what has come, so that is complete."""
+NO_TIMES = "If rows have no time, timestamp=ab.ARRIVAL gives them that of their arrival"
 
 
 @dataclass
@@ -39,35 +47,37 @@ class RelationInput:
 
 @dataclass(frozen=True)
 class StreamInput:
-    """A registered stream; durations in microseconds."""
+    """A registered stream; durations in microseconds.
+
+    `timestamp` is None if rows get the time of their arrival. `late` is the share of rows that may come late if the
+    skew follows their delays, which begins with `skew` then.
+    """
 
     name: str
     df: DataFrame
-    timestamp: str
+    timestamp: str | None
     skew: int
     sequence: str | None
     idle_timeout: int | None
     retain: int
     horizon: int | None
+    late: float | None = None
 
     @classmethod
     def of(
         cls,
         name: str,
         df: DataFrame,
-        timestamp: str,
-        skew: str | timedelta,
+        timestamp: str | Arrival,
+        skew: str | timedelta | AutoSkew,
         sequence: str | None,
         idle: str | timedelta | None,
         retain: str | timedelta,
         horizon: str | timedelta | None,
     ) -> StreamInput:
         """What a user declares, checked."""
-        timestamp = folded(timestamp, df.columns)
-        sequence = sequence and folded(sequence, df.columns)
-        for column in (timestamp, *([sequence] if sequence else [])):
-            if column not in df.columns:
-                raise UnknownColumn(column, df.columns, where=f"stream '{name}'")
+        column = None if timestamp is ARRIVAL else _known(str(timestamp), df, name, NO_TIMES)
+        sequence = sequence and _known(sequence, df, name)
         require_different(df, f"stream {name!r}")
         taken = folded(TIME, df.columns)
         if taken in df.columns:
@@ -75,21 +85,46 @@ class StreamInput:
                 f"column {taken!r} of stream {name!r} has a reserved name",
                 hint=f"rename it first, as in df.withColumnRenamed({taken!r}, 'time')",
             )
-        kind = df.schema[timestamp].dataType.typeName()
-        if kind not in TIMES:
-            raise QueryError(
-                f"column {timestamp!r} of stream {name!r} is of type {kind}, not a time",
-                hint=f"convert it first, as in df.withColumn({timestamp!r}, F.timestamp_micros({timestamp!r}))",
-            )
+        auto = AutoSkew() if skew == "auto" else skew if isinstance(skew, AutoSkew) else None
+        micros = duration(auto.begin if auto else cast("str | timedelta", skew), "skew")
+        if column is None:
+            _require_no_skew(name, skewed=bool(micros or auto))
+        else:
+            _require_time(name, column, df)
         return cls(
             name,
             df,
-            timestamp,
-            duration(skew, "skew"),
+            column,
+            AT_ONCE if column is None else micros,
             sequence,
             None if idle is None else duration(idle, "idle"),
             duration(retain, "retain"),
-            None if horizon is None else duration(horizon, "horizon"),
+            None if column is None or horizon is None else duration(horizon, "horizon"),
+            None if auto is None else auto.late,
+        )
+
+
+def _known(column: str, df: DataFrame, stream: str, more: str = "") -> str:
+    own = folded(column, df.columns)
+    if own not in df.columns:
+        raise UnknownColumn(column, df.columns, where=f"stream '{stream}'", more=more)
+    return own
+
+
+def _require_time(stream: str, column: str, df: DataFrame) -> None:
+    kind = df.schema[column].dataType.typeName()
+    if kind not in TIMES:
+        raise QueryError(
+            f"column {column!r} of stream {stream!r} is of type {kind}, not a time",
+            hint=f"convert it first, as in df.withColumn({column!r}, F.timestamp_micros({column!r}))",
+        )
+
+
+def _require_no_skew(stream: str, *, skewed: bool) -> None:
+    if skewed:
+        raise QueryError(
+            f"stream {stream!r} has a skew, and rows with the times of their arrival",
+            hint="such rows come in order: leave the skew out",
         )
 
 

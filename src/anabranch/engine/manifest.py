@@ -53,6 +53,10 @@ class StreamState:
         Rows that some query may still need.
     columns
         Those that all files have.
+    skew
+        By how much its rows may be out of order, if that follows their delays.
+    suggested_skew, largest_delay
+        What would keep all but one row of a thousand in time, and all of them; microseconds.
     """
 
     batch: int = -1
@@ -64,6 +68,9 @@ class StreamState:
     passed: int | None = None
     files: list[StoredFile] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
+    skew: int | None = None
+    suggested_skew: int = 0
+    largest_delay: int = 0
 
 
 @dataclass

@@ -27,12 +27,14 @@ Columns = tuple[tuple[str, str], ...]
 class StreamOverview:
     """A stream; times and durations in microseconds.
 
-    `closed` is the time before which rows come too late; `buffered` counts the rows that some query may still need.
+    `timestamp` is None if rows get the time of their arrival. `closed` is the time before which rows come too late;
+    `buffered` counts the rows that some query may still need. `suggested_skew` would have kept all but one row of a
+    thousand in time, `largest_delay` all of them.
     """
 
     name: str
     columns: Columns
-    timestamp: str
+    timestamp: str | None
     sequence: str | None
     skew: int
     idle: int | None
@@ -44,6 +46,8 @@ class StreamOverview:
     unusable: int
     buffered: int
     readers: tuple[str, ...]
+    suggested_skew: int
+    largest_delay: int
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def _streams(registry: Registry, manifest: Manifest, readers: Mapping[str, list[
                 tuple((field.name, field.dataType.simpleString()) for field in stream.df.schema.fields),
                 stream.timestamp,
                 stream.sequence,
-                stream.skew,
+                stream.skew if state.skew is None else state.skew,
                 stream.idle_timeout,
                 stream.retain,
                 state.newest,
@@ -156,6 +160,8 @@ def _streams(registry: Registry, manifest: Manifest, readers: Mapping[str, list[
                 state.unusable,
                 sum(file.rows for buffer in kept for file in list(buffer.files)),
                 tuple(readers.get(name, ())),
+                state.suggested_skew,
+                state.largest_delay,
             )
         )
     return tuple(found)

@@ -19,6 +19,7 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import QueryError, UnknownColumn, suggest
 from anabranch.formats import DESCRIBES_ITSELF, REPLAY, SOURCE_FORMATS
 from anabranch.model.names import quoted
+from anabranch.model.stream_times import ARRIVAL, Arrival
 from anabranch.spark.continuous.replay import ReplaySource
 
 if TYPE_CHECKING:
@@ -113,12 +114,25 @@ def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStr
     engine.stream(
         statement.name,
         df,
-        timestamp=folded(statement.timestamp, df.columns),
-        skew=_micros(statement.skew_us),
+        timestamp=_timestamp(statement, df.columns),
+        skew="auto" if statement.skew_us is None else _micros(statement.skew_us),
         sequence=None if statement.sequence is None else folded(statement.sequence, df.columns),
         idle=None if statement.idle_us is None else _micros(statement.idle_us),
         retain=retain,
     )
+
+
+def _timestamp(statement: cql.CreateStream, columns: Sequence[str]) -> str | Arrival:
+    """The column of times, if there is one; refuse a word that could also be that of a column."""
+    if not isinstance(statement.timestamp, Arrival):
+        return folded(statement.timestamp, columns)
+    named = folded(ARRIVAL.value, columns)
+    if named in columns:
+        raise QueryError(
+            f"stream {statement.name!r} has a column {named!r}: Timestamp Arrival may mean two things",
+            hint=f"write Timestamp `{named}` for the column; if the time of arrival is meant, rename the column first",
+        )
+    return ARRIVAL
 
 
 def _retained(statement: cql.CreateStream) -> tuple[cql.CreateStream, str]:
@@ -177,6 +191,11 @@ def _read(
 
 def _replayed_by(spark: SparkSession, statement: cql.CreateStream) -> dict[str, str]:
     """The option that names the column of times as the files spell it."""
+    if isinstance(statement.timestamp, Arrival):
+        raise QueryError(
+            f"stream {statement.name!r} is replayed by times that its rows do not have",
+            hint="name their column of times, or read the files as they are, as in From 'parquet'",
+        )
     names = [name for name, _ in statement.columns]
     names = names or _load(spark, statement, streaming=False).columns
     return {"timestamp": folded(statement.timestamp, names)}

@@ -12,7 +12,8 @@ from html import escape
 
 from anabranch import html
 from anabranch.cql.dialect import written
-from anabranch.engine.manifest import Manifest
+from anabranch.engine.inputs import StreamInput
+from anabranch.engine.manifest import Manifest, StreamState
 from anabranch.engine.registry import Registry
 from anabranch.engine.shared_nodes import SharedNode, shared_nodes
 from anabranch.errors import QueryError, in_a_line, suggest
@@ -25,7 +26,7 @@ KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
 MOST_SHOWN = 100
 """Rows of a table; of more it tells how many there are."""
-NUMBERS = ("rows", "late", "unusable", "queries", "state rows", "saved rows", "saved bytes")
+NUMBERS = ("rows", "late", "unusable", "skew", "suggested skew", "queries", "state rows", "saved rows", "saved bytes")
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,8 @@ def _listing(
             return _queries(registry, manifest)
         case "streams":
             return Listing(
-                ("stream", "up to", "rows", "late", "unusable", "columns"),
-                [
-                    (name, _time(state.newest), *(f"{n:,}" for n in (state.rows, state.late, state.unusable)), columns)
-                    for name, stream in registry.streams.items()
-                    for state, columns in [(manifest.streams[name], ", ".join(stream.df.columns))]
-                ],
+                ("stream", "up to", "rows", "late", "unusable", "skew", "suggested skew", "columns"),
+                [_stream(stream, manifest.streams[name]) for name, stream in registry.streams.items()],
             )
         case "relations":
             relations = registry.relations.items()
@@ -107,6 +104,19 @@ def _listing(
         case "sharing":
             return _sharing(shared_nodes(manifest, titles, reports), folds)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
+
+
+def _stream(stream: StreamInput, state: StreamState) -> tuple[str, ...]:
+    """How far a stream is, the skew that it has, and the one that would keep all but one row of a thousand."""
+    counts = (f"{number:,}" for number in (state.rows, state.late, state.unusable))
+    skews = ("-", "-")
+    if stream.timestamp is not None:
+        skews = (_seconds(stream.skew if state.skew is None else state.skew), _seconds(state.suggested_skew))
+    return (stream.name, _time(state.newest), *counts, *skews, ", ".join(stream.df.columns))
+
+
+def _seconds(micros: int) -> str:
+    return f"{micros / 1e6:,.3f} s"
 
 
 def _queries(registry: Registry, manifest: Manifest) -> Listing:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from anabranch import storage
 from anabranch.engine.answer_blocks import Answered, answered
-from anabranch.engine.batch_writer import latest_of, time_of
+from anabranch.engine.batch_writer import latest_of, timed_at
 from anabranch.engine.failures import fail, is_fatal, unwrap
 from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import StreamInput
@@ -34,11 +34,12 @@ log = logging.getLogger("anabranch")
 
 @dataclass
 class Offer:
-    """A batch of a stream that is answered as it is, and waits for the tick that does it."""
+    """A batch of a stream that is answered as it is, and waits for the tick that does it, when it has `arrived`."""
 
     stream: StreamInput
     batch: int
     df: DataFrame
+    arrived: int | None = None
     done: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
 
@@ -80,7 +81,7 @@ class StatelessQueries:
     def take(self, offer: Offer) -> bool:
         """Put a batch in the buffer; if it cannot be read, its stream alone fails."""
         try:
-            self._ingest.take(offer.stream, offer.batch, offer.df)
+            self._ingest.take(offer.stream, offer.batch, offer.df, offer.arrived)
         except Exception as error:
             if is_fatal(error):
                 raise
@@ -103,7 +104,7 @@ class StatelessQueries:
         Rows are almost always in time. If some of those that are answered are not, the answer is thrown away, and the
         batch goes through the buffer, which finds the late rows.
         """
-        rows = {each.stream.name: each.df.selectExpr("*", f"{time_of(each.stream)} AS {TIME}") for each in offers}
+        rows = {each.stream.name: self._timed(each) for each in offers}
         readers = [each for each in self._registry.queries.values() if self._passes(each)]
         took = self._take_together(manifest, readers, rows, prefix)
         offered = {query.name for query in readers if scans(query.query.plan, "stream")[0] in rows}
@@ -130,6 +131,11 @@ class StatelessQueries:
             taken = self._take_together(manifest, again, {}, prefix)
             files += [path for passed in taken.values() for path in passed.files]
         return list(dict.fromkeys(files))
+
+    def _timed(self, offer: Offer) -> DataFrame:
+        """The rows of a batch with their times; times that are given stay if the batch has to go through the buffer."""
+        offer.arrived = self._ingest.instant(offer.stream.name)
+        return offer.df.selectExpr("*", timed_at(offer.stream, offer.arrived))
 
     def _take_together(
         self, manifest: Manifest, readers: Sequence[ContinuousQuery], offered: Mapping[str, DataFrame], prefix: str
@@ -199,7 +205,8 @@ class StatelessQueries:
         if answered.last is not None:
             state.newest = answered.last if state.newest is None else max(state.newest, answered.last)
             state.passed = state.newest
-        self._ingest.booked(offer.stream, offer.batch, answered.rows, answered.last)
+        self._ingest.booked(offer.stream, offer.batch, answered)
+        self._ingest.tell_lateness(offer.stream.name, state)
 
 
 def _together(found: Sequence[Answered]) -> Answered:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from anabranch import storage
 from anabranch.engine.layout import UNCONFIRMED
 from anabranch.operators.base import TIME, WEIGHT
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST
+from anabranch.stats.delays import buckets_of
 
 WRITTEN = pa.schema(
     [
@@ -30,6 +32,8 @@ WRITTEN = pa.schema(
 )
 ASIDE = "aside"
 """The kind of rows that are only counted: those that have to be put aside."""
+DELAYED = "delayed"
+"""The kind of rows that are older than what was shown before: how many, from when to when."""
 SEEN = "seen"
 """The kind of rows that a summary stands for: how many, from when to when."""
 GROUP_ROWS = 131_072
@@ -59,6 +63,8 @@ class BufferTask:
         Rows after it are unusable: they would push the watermark too far.
     skew
         Time is complete up to the largest time minus this.
+    shown
+        The largest time of earlier batches, from which delays count; None if they do not matter.
     """
 
     name: str
@@ -67,14 +73,17 @@ class BufferTask:
     closed: int
     latest: int
     skew: int
+    shown: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write, and report what was written."""
         writer = _Files(self.folder, self.name, self.prefix)
         waiting: pa.Table | None = None
         aside = 0
+        delayed: list[dict[str, object]] = []
         for table in _gathered(batches):
             kept = self._usable(table)
+            delayed += self._delayed(table[TIME])
             aside += table.num_rows - kept.num_rows
             rows = kept if waiting is None else pa.concat_tables([waiting, kept])
             if rows.num_rows:
@@ -83,11 +92,24 @@ class BufferTask:
                 waiting = rows.filter(pc.invert(complete))
         if waiting is not None:
             writer.write("kept", waiting, "waiting")
-        reports = writer.close()
+        reports = [*writer.close(), *delayed]
         if aside:
             reports.append({"name": self.name, "kind": ASIDE, "path": "", "rows": aside, "first": None, "last": None})
         if reports:
             yield pa.RecordBatch.from_pylist(reports, WRITTEN)
+
+    def _delayed(self, times: pa.ChunkedArray) -> list[dict[str, object]]:
+        """Rows of about the same delay, late ones too; none if all are newer than what was shown."""
+        if self.shown is None:
+            return []
+        old = np.sort(times.filter(pc.less(times, self.shown)).to_numpy())
+        cuts = np.flatnonzero(np.diff(buckets_of(self.shown - old))) + 1
+        about = {"name": self.name, "kind": DELAYED, "path": ""}
+        return [
+            about | {"rows": len(each), "first": int(each[0]), "last": int(each[-1])}
+            for each in np.split(old, cuts)
+            if len(each)
+        ]
 
     def _usable(self, table: pa.Table) -> pa.Table:
         times = table[TIME]

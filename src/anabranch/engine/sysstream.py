@@ -85,6 +85,9 @@ def _streams(old: Manifest, new: Manifest, did: TickStatistics) -> Iterator[tupl
             came = state.rows - (old.streams[name].rows if name in old.streams else 0)
             yield "", f"stream {name}", "rate", did.rate(came)
             yield "", f"stream {name}", "late", state.late
+            yield "", f"stream {name}", "late share", state.late / max(1, state.rows + state.late)
+            yield "", f"stream {name}", "suggested skew", state.suggested_skew / 1e6
+            yield "", f"stream {name}", "largest delay", state.largest_delay / 1e6
             yield "", f"stream {name}", "unusable", state.unusable
         if stream_of(name) != NAME:
             yield "", f"queue {name}", "rows", sum(file.rows for file in state.files)

@@ -150,7 +150,7 @@ class TickRunner:
         streams = self._registry.streams
         shown = {name: None if self._ingest.catching_up(name) else manifest.streams[name].newest for name in names}
         return complete_until(
-            {name: Progress(shown[name], streams[name].skew, silent.get(name, False)) for name in names}
+            {name: Progress(shown[name], self._ingest.skew(streams[name]), silent.get(name, False)) for name in names}
         )
 
     def _close(self, manifest: Manifest) -> None:
@@ -160,7 +160,7 @@ class TickRunner:
             readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
             answered = [manifest.queries[each.name].position for each in readers if not self._runtime.is_direct(each)]
             shown = None if self._ingest.catching_up(name) else state.newest
-            promised = [] if shown is None else [shown - stream.skew]
+            promised = [] if shown is None else [shown - self._ingest.skew(stream)]
             state.closed = max([state.closed, *answered, *promised])
             for each in readers:
                 if self._runtime.is_direct(each) and manifest.queries[each.name].tick == manifest.tick:

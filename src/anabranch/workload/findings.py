@@ -49,7 +49,7 @@ class StreamFacts:
     columns
         Types in Spark's SQL by name; empty where a type is not known.
     timestamp, sequence
-        Its columns of times, and of the order of rows of the same time.
+        Its columns of times, None if it has none, and of the order of rows of the same time.
     retain
         Microseconds for which rows stay for later queries.
     format
@@ -59,7 +59,7 @@ class StreamFacts:
     """
 
     columns: Mapping[str, str]
-    timestamp: str
+    timestamp: str | None
     sequence: str | None = None
     retain: int = 0
     format: str | None = None

@@ -52,7 +52,7 @@ def unread_columns(workload: Workload) -> list[Finding]:
 
 def _read(plan: Plan, stream: str, facts: StreamFacts) -> set[str]:
     """The columns that a plan reads; where rows of one time have no sequence, all columns give their order."""
-    found = {facts.timestamp, *([facts.sequence] if facts.sequence else [])}
+    found = {each for each in (facts.timestamp, facts.sequence) if each}
     for node in walk(plan):
         if isinstance(node, Scan) and node.name == stream:
             found |= {there for there, _ in node.renamed}
