@@ -28,15 +28,15 @@ HEAD = ("", "hits", "probes, paper's way", "with updates", "hits, ours", "steps,
 class Plan:
     """Values of the domain, how often they come, rows of a batch, runs that are timed."""
 
-    values: int = 4_000
-    cycles: int = 5
-    batch: int = 1_000
-    times: int = 3
+    values: int = 2_000
+    cycles: int = 4
+    batch: int = 500
+    times: int = 2
     multiplicities: Sequence[int] = (1, 2, 3, 5, 8, 10)
     partners: Sequence[float] = (0.1, 0.25, 0.5, 1, 2, 4, 8)
     churns: Sequence[int] = (1, 2, 3, 5, 8)
     scanned: Sequence[int] = (5, 10, 20, 40, 80)
-    compared: int = 20_000
+    compared: int = 12_000
 
 
 QUICK = Plan(1_000, 4, 250, 1, (1, 2, 5, 10), (0.25, 1, 4), (1, 3, 5), (5, 20, 60), 8_000)

@@ -22,7 +22,7 @@ class Plan:
     """Numbers of streams, results of a run at most, rows of a batch, runs that are timed."""
 
     streams: Sequence[int] = (3, 4, 5, 6, 7)
-    results: int = 600_000
+    results: int = 200_000
     batch: int = 200
     times: int = 2
 

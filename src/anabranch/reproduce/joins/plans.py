@@ -37,10 +37,10 @@ PLANS = ("M", "X", "P", "G")
 class Plan:
     """Rows in all and of a window, of a batch, and runs that are timed."""
 
-    rows: int = 100_000
+    rows: int = 60_000
     window: int = 2_000
     batch: int = 1_000
-    times: int = 3
+    times: int = 2
 
 
 QUICK = Plan(rows=16_000, window=400, batch=400, times=1)
