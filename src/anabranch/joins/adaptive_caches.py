@@ -145,6 +145,11 @@ class AdaptiveCaches:
         Bytes that all caches may take together.
     config
         How they are chosen.
+
+    Attributes
+    ----------
+    steps
+        Taken so far by rows that were joined with caches, and by the upkeep of caches.
     """
 
     def __init__(
@@ -165,6 +170,7 @@ class AdaptiveCaches:
         self._profiles: dict[Candidate, MissProfile] = {}
         self._estimates: dict[Candidate, Estimate] = {}
         self._now = LONG_OVER
+        self.steps = 0
         self._states = CacheStates(self._candidates(), config)
         self._watch()
 
@@ -220,6 +226,7 @@ class AdaptiveCaches:
             if len(rows):
                 parts = join.from_rows(number, rows)
                 steps += join.steps - before + int(UPDATE_STEPS) * cache.insert(join.keyed(key, parts), parts)
+            self.steps += steps
             users = [each for each in self._accounts if each.identity == (windows, key, frozenset())]
             for each in users:
                 self._accounts[each].upkeep += steps // len(users)
@@ -291,7 +298,9 @@ class AdaptiveCaches:
     def _look_up(self, lane: _Lane, first: int, until: int) -> tuple[int, Combinations | None]:
         assert lane.cached is not None
         before = {each: lane.cached.steps(each) for each in lane.cached.segments}
+        begin = lane.cached.all_steps
         size, found = lane.cached.chunk(first, until)
+        self.steps += lane.cached.all_steps - begin
         lane.cached_rows += size
         for each, steps in before.items():
             account = self._accounts[each]

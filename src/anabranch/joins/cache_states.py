@@ -60,12 +60,15 @@ class CacheConfig:
         The choice stays while no benefit or cost has changed by more.
     most_candidates
         Segments that need the support of other windows are considered while there are fewer.
+    dropping
+        Whether a used cache that costs more than it saves goes at once.
     """
 
     observations: int = 10
     interval: int = 10_000
     change_share: float = 0.2
     most_candidates: int = MOST_CANDIDATES
+    dropping: bool = True
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,9 @@ class CacheStates:
 
     def watch(self, estimates: Mapping[Candidate, Estimate]) -> list[CacheChange]:
         """Drop used caches that cost more than they save; all who share one together."""
-        gone = []
+        gone: list[CacheChange] = []
+        if not self._config.dropping:
+            return gone
         for identity in {each.identity for each in self.used}:
             group = [each for each in self.used if each.identity == identity]
             if all(each in estimates for each in group) and gain_of(group, estimates) < 0:

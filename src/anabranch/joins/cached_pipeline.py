@@ -63,6 +63,12 @@ class CachedPipeline:
             each.end_chunk()
         return size, None if found is None else self._expanded(found)
 
+    @property
+    def all_steps(self) -> int:
+        """Probes, partners listed and comparisons so far, in windows and caches, with what caches were filled by."""
+        windows = sum(each.steps for each in self._pipeline.steps.values())
+        return windows + sum(each.steps for each in self.segments.values())
+
     def steps(self, candidate: Candidate) -> int:
         """What looking a cache up has taken so far, with what it was filled by."""
         node = next(node for node, each in self._by_node.items() if each == candidate)

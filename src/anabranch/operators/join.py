@@ -166,6 +166,12 @@ class MultiJoin(Operator):
             self._begin_caches()
 
     @property
+    def steps(self) -> int:
+        """Probes, partners listed, comparisons, and combinations put into caches so far."""
+        plain = sum(each.steps for pipeline in self.pipelines for each in pipeline.steps.values())
+        return plain + (self.caches.steps if self.caches else 0)
+
+    @property
     def held_rows(self) -> int:
         """Elements of all inputs."""
         return sum(map(len, self._windows))

@@ -36,6 +36,11 @@ class XJoin(Operator):
     ----------
     inputs, keys, comparisons
         As for `MultiJoin`.
+
+    Attributes
+    ----------
+    inner_rows
+        Combinations that inner joins have found so far, all of which were put into the state.
     """
 
     def __init__(self, inputs: int, keys: tuple[KeyClass, ...] = (), comparisons: tuple[Comparison, ...] = ()) -> None:
@@ -43,6 +48,7 @@ class XJoin(Operator):
         self._order = [0, *tree_of(0, inputs, [dict(members) for members in keys]).parents]
         self._shared: list[list[int]] = []
         self._joins: list[MultiJoin] = []
+        self.inner_rows = 0
         for place, other in enumerate(self._order[1:], start=1):
             before = self._order[:place]
             shared = [
@@ -61,6 +67,7 @@ class XJoin(Operator):
         found = named[self._order[0]]
         for place, join in enumerate(self._joins):
             other = self._order[place + 1]
+            self.inner_rows += len(found) if place else 0
             left = self._coded(found, self._order[: place + 1], self._shared[place])
             found = join.advance([left, self._coded(named[other], [other], self._shared[place])], tick)
         codes = [code_name(number) for number in range(len(self._keys))]
@@ -76,6 +83,11 @@ class XJoin(Operator):
         """Set the state to that of a snapshot."""
         for place, join in enumerate(self._joins):
             join.restore(tables[2 * place : 2 * place + 2])
+
+    @property
+    def steps(self) -> int:
+        """Probes, partners listed and comparisons so far, in all joins."""
+        return sum(join.steps for join in self._joins)
 
     @property
     def held_rows(self) -> int:
