@@ -9,7 +9,7 @@ from anabranch.reproduce.thesis.claims import Claim
 
 BATCHES = (
     "Times: rows come in batches, and a probe is part of a compiled loop over many rows; looking a cache up takes "
-    "several calls per batch, which outweigh the steps that it saves while probes are as cheap as these."
+    "several calls per batch, which probably outweigh the steps that it saves while probes are as cheap as these."
 )
 
 CLAIMS = {

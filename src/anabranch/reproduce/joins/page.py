@@ -15,5 +15,7 @@ Figures 5.11 to 5.23 and Table 5.2 of S. Babu, *Adaptive Query Processing in Dat
   by counted steps, so that steps are the same in every run.
 - Times are processor times, the quickest of some runs, after the first half; profiling and decisions are in them.
 - The sizes of windows are not given in the thesis. For Table 5.2 selectivities are meant for windows of 200 rows here.
+  Windows of 200, 500 and 1,000 rows and updates at a half and at one probe were tried, and the first of each is shown:
+  with updates at one probe X is behind M at D4, D6 and D8, and in larger windows G is hardly better than P.
 - The values of the thesis's curves are not available to us; its prose and tables are.
 """
