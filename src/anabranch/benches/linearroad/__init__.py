@@ -23,6 +23,6 @@ A. Arasu and others: Linear Road, a stream data management benchmark, VLDB 2004.
 
 from anabranch.benches.linearroad.answers import Row, relation_at, validate
 from anabranch.benches.linearroad.queries import QUERIES, Rules, queries
-from anabranch.benches.linearroad.traffic import generate
+from anabranch.linear_road_traffic import generate
 
 __all__ = ["QUERIES", "Row", "Rules", "generate", "queries", "relation_at", "validate"]

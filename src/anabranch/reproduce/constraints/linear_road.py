@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.benches.linearroad.traffic import REPORT_EVERY, generate
 from anabranch.constraints.arrivals import Arrivals
 from anabranch.constraints.config import ConstraintConfig, Mode
 from anabranch.constraints.join_graph import Edge, JoinGraph
 from anabranch.constraints.kmon import KMonJoin
 from anabranch.constraints.windows import FAR, Until
+from anabranch.linear_road_traffic import REPORT_EVERY, generate
 from anabranch.measure import Bar, at_most, informed
 from anabranch.model.arrays import Counts
 from anabranch.reproduce.thesis.exhibit import Exhibit

@@ -1,4 +1,4 @@
-"""Cars that drive on expressways, crowd, collide, and report every 30 seconds."""
+"""Linear Road: cars that drive on expressways, crowd, collide, and report every 30 seconds."""
 
 from __future__ import annotations
 
