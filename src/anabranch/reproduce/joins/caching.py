@@ -12,7 +12,8 @@ from anabranch.measure import Bar, at_least, at_most, informed
 from anabranch.model.arrays import Order
 from anabranch.operators.comparisons import Comparison
 from anabranch.reproduce.joins.running import PLENTY, Mjoin, Run, fastest
-from anabranch.reproduce.joins.tuplewise import FOREVER, Tuplewise, Work
+from anabranch.reproduce.joins.tuplewise import FOREVER, Tuplewise
+from anabranch.reproduce.joins.with_caches import WithCaches
 from anabranch.reproduce.joins.workload import Feed, chain, thetas
 from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
@@ -43,35 +44,16 @@ QUICK = Plan(1_000, 4, 250, 1, (1, 2, 5, 10), (0.25, 1, 4), (1, 3, 5), (5, 20, 6
 
 
 @dataclass(frozen=True)
-class Point:
-    """The join without and with the cache: counted as the paper works, and ours."""
+class Point(WithCaches):
+    """The join without and with the cache, for one setting."""
 
     x: float
-    plain: Work
-    cached: Work
-    ours_plain: Run
-    ours: Run
     hits: float
 
     @property
     def probes(self) -> float:
         """With the cache / without it, the paper's way."""
         return self.cached.probes / self.plain.probes
-
-    @property
-    def work(self) -> float:
-        """The same with updates."""
-        return self.cached.per_row / self.plain.per_row
-
-    @property
-    def steps(self) -> float:
-        """With the cache / without it, ours."""
-        return self.ours.per_row / self.ours_plain.per_row
-
-    @property
-    def seconds(self) -> float:
-        """The same in processor time."""
-        return self.ours_plain.rate / self.ours.rate
 
     def row(self) -> tuple[str, ...]:
         """Of the table."""
@@ -99,7 +81,7 @@ def point(x: float, feed: Feed, plan: Plan, cache_bytes: int, lifetime: int) -> 
     ours = fastest(with_cache, feed, plan.batch, plan.times)
     if ours.results != ours_plain.results:
         raise AssertionError("a cache has changed the answer")
-    return Point(x, counted.plain(ORDERS), counted.cached(ORDERS, [CACHE], lifetime), ours_plain, ours, made[0].hits)
+    return Point(counted.plain(ORDERS), counted.cached(ORDERS, [CACHE], lifetime), ours_plain, ours, x, made[0].hits)
 
 
 def _hits(plan: Plan) -> Exhibit:

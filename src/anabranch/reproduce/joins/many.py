@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from anabranch.joins.cache_candidates import Candidate, prefix_candidates
 from anabranch.measure import at_least, at_most, informed
 from anabranch.model.arrays import Order
-from anabranch.reproduce.joins.running import PLENTY, Mjoin, Run, fastest
-from anabranch.reproduce.joins.tuplewise import Tuplewise, Work
+from anabranch.reproduce.joins.running import PLENTY, Mjoin, fastest
+from anabranch.reproduce.joins.tuplewise import Tuplewise
+from anabranch.reproduce.joins.with_caches import WithCaches
 from anabranch.reproduce.joins.workload import Feed, alike
 from anabranch.reproduce.thesis.exhibit import Chart, Exhibit, Series
 
@@ -36,31 +37,12 @@ QUICK = Plan(streams=(3, 4, 5), results=60_000, batch=100, times=1)
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(WithCaches):
     """The join of so many streams."""
 
     streams: int
     candidates: int
     used: int
-    plain: Work
-    cached: Work
-    ours_plain: Run
-    ours: Run
-
-    @property
-    def work(self) -> float:
-        """Probes and updates with caches / without, the paper's way."""
-        return self.cached.per_row / self.plain.per_row
-
-    @property
-    def steps(self) -> float:
-        """With the same caches / without, ours."""
-        return self.ours.per_row / self.ours_plain.per_row
-
-    @property
-    def seconds(self) -> float:
-        """The same in processor time."""
-        return self.ours_plain.rate / self.ours.rate
 
 
 def exhibits(*, quick: bool) -> list[Exhibit]:
@@ -98,7 +80,7 @@ def _point(streams: int, plan: Plan) -> Point:
     if ours.results != ours_plain.results:
         raise AssertionError("caches have changed the answer")
     work = counted.plain(orders), counted.cached(orders, used)
-    return Point(streams, len(candidates), len(used), *work, ours_plain, ours)
+    return Point(*work, ours_plain, ours, streams, len(candidates), len(used))
 
 
 def _orders(streams: int) -> tuple[Order, ...]:
