@@ -6,7 +6,7 @@ import { badge, clock, empty, fill, h, table } from "./dom.js";
 const KNOBS = { profile_probability: "share of dropped rows that are tried further", window_tuples: "profiles that are remembered", thrash_avoidance: "1 moves a predicate for any gain" };
 
 export function steer(root, app) {
-  const filters = h("div", {}), queries = h("div", {}), steps = h("div", {}), effect = h("div", {}), memory = h("input", { type: "number", min: 0, step: 1, placeholder: "default", "aria-label": "Megabytes of state per worker" });
+  const filters = h("div", {}), queries = h("div", {}), steps = h("div", {}), effect = h("div", {}), memory = h("input", { type: "number", min: 0, step: 1, placeholder: "default", "aria-label": "Megabytes of state per core" });
   const undo = h("button", { type: "button", class: "quiet", onclick: () => send(() => post("/api/undo", {})) }, "Undo the last change");
   let drawn = "";
 
