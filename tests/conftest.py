@@ -60,10 +60,18 @@ def no_session_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest
         monkeypatch.setattr("pyspark.sql.SparkSession.Builder.getOrCreate", refuse)
 
 
+def connect_session() -> SparkSession:
+    """A session of Spark Connect, set up as the classic one is."""
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    return SparkSession.builder.remote("local[2]").config(map=settings).getOrCreate()
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session of the test run: starting it takes longer than most tests."""
-    session = local_session("anabranch-tests", cores=2)
+    """The one session of the test run: starting it takes longer than most tests. On Spark Connect if asked for."""
+    session = connect_session() if os.environ.get("ANABRANCH_CONNECT") else local_session("anabranch-tests", cores=2)
     yield session
     session.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,10 @@ class CallClient:
         failures = {at: each.problem for at, each in enumerate(found.answers) if each.problem is not None}
         return [each.value for each in found.answers], failures
 
+    def renewal(self) -> str:
+        """How answers that were kept are left behind."""
+        return f"this answer is kept for version {self.rules.version!r}: give the mended function another version=..."
+
     def take_bill(self) -> Bill:
         """What rows have cost since the last time."""
         total = Bill()
@@ -74,7 +79,7 @@ class CallClient:
         return total
 
     def _ask(self, rows: list[tuple[Any, ...]]) -> Answers:
-        predicate = Predicate(self.name, self.function, self.rules, self.repeatable)
+        predicate = Predicate(self.name, self.function, self.rules, self.repeatable, tuple(filter(None, sys.path)))
         question = Question(predicate.identity, rows, self.meter, self.budget, self.scope)
         for _ in range(TRIES):
             line = connected(self.folder)
@@ -96,15 +101,14 @@ def connected(folder: Path) -> socket.socket:
     """A line to the caller of a folder, which is started if there is none."""
     own = (os.getpid(), folder)
     if own not in _lines:
-        _lines[own] = _connect(folder)
+        _lines[own] = _connected(folder)
     return _lines[own]
 
 
-def _connect(folder: Path) -> socket.socket:
-    line = side_process.connected(address(folder), "anabranch.calls.caller", str(folder))
-    if line is None:
-        raise ResourceError(
-            f"no process could be started to make the calls whose answers are kept in {str(folder)!r}",
-            hint="workers need to be able to start processes, and to write to that folder",
-        )
-    return line
+def _connected(folder: Path) -> socket.socket:
+    hint = "workers need to be able to start processes, and to write to that folder, on a local disk"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return side_process.connected(address(folder), "anabranch.calls.caller", str(folder))
+    except OSError as error:
+        raise ResourceError(f"answers cannot be kept in {str(folder)!r}: {error}", hint=hint) from error

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.calls.client import CallClient
+from anabranch.calls.messages import message
 from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
 from anabranch.ordering.pipeline import Verdict
 from anabranch.spark.filters.decode import ChunkColumns, true_mask
 from anabranch.spark.filters.encode import encoder, instants
-from anabranch.spark.filters.messages import message
 
 BOOLEAN = pa.bool_()
 MISFITS = (ArithmeticError, TypeError, ValueError, pa.ArrowException)
@@ -135,7 +135,8 @@ class Evaluator:
             return _converted(values, kind), {}
         except MISFITS:
             if len(values) == 1:
-                return pa.nulls(1, kind), {0: f"it returned {_misfit(values, kind)}, expected {kind}; {_remedy(kind)}"}
+                remedy = _remedy(kind) if self.caller is None else f"{_remedy(kind)}; {self.caller.renewal()}"
+                return pa.nulls(1, kind), {0: f"it returned {_misfit(values, kind)}, expected {kind}; {remedy}"}
         half = len(values) // 2
         (left, wrong_left), (right, wrong_right) = (self._fitting(v, kind) for v in (values[:half], values[half:]))
         return pa.concat_arrays([left, right]), wrong_left | {half + at: said for at, said in wrong_right.items()}

@@ -11,14 +11,15 @@ import base64
 import pickle
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.spark.mailbox import Recipient
+if TYPE_CHECKING:
+    from anabranch.spark.mailbox import Recipient
 
 METRIC = "records"
 
