@@ -64,7 +64,7 @@ def connect_session() -> SparkSession:
     """A session of Spark Connect, set up as the classic one is."""
     from pyspark.sql import SparkSession
 
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
     return SparkSession.builder.remote("local[2]").config(map=settings).getOrCreate()
 
 

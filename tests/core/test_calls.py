@@ -307,6 +307,38 @@ def test_a_plain_function_runs_in_threads(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+class Model:
+    """A function that is an object, and asynchronous."""
+
+    async def __call__(self, text: str) -> int:
+        await asyncio.sleep(0)
+        return len(text)
+
+
+def test_whatever_returns_something_to_await_is_awaited(tmp_path: Path) -> None:
+    async def run() -> None:
+        answers, _ = await asker_of(tmp_path, Model()).ask([("abc",)], asking(tmp_path))
+        assert [each.value for each in answers] == [3]
+
+    asyncio.run(run())
+
+
+def test_a_bill_that_is_none_is_an_error_of_its_row(tmp_path: Path) -> None:
+    async def confused(money: Any) -> Reply:
+        return Reply(True, money=money)
+
+    async def run() -> None:
+        asker = asker_of(tmp_path, confused, cost="money")
+        for money in ("0.1", -1.0, math.nan, True):
+            (answer,), _ = await asker.ask([(money,)], asking(tmp_path, budget=1.0))
+            assert answer.problem is not None
+            assert f"a reply has money={money!r}" in answer.problem
+        (answer,), bill = await asker.ask([(0.1,)], asking(tmp_path, budget=1.0))
+        assert (answer.value, bill.money) == (True, 0.1)
+
+    asyncio.run(run())
+
+
 def test_a_spent_budget_leaves_rows_unasked_and_known_answers_known(tmp_path: Path) -> None:
     service = Service()
 
@@ -491,6 +523,75 @@ def test_programs_with_one_folder_have_each_their_modules_and_secrets(tmp_path: 
     assert run_program(tmp_path / "theirs", tmp_path, "a", "first-key") == "(['first-key!'], {})"
     assert run_program(tmp_path / "theirs", tmp_path, "b", "second-key") == "(['second-key!'], {})"
     assert run_program(tmp_path / "theirs", tmp_path, "a", "second-key") == "(['first-key!'], {})", "it was paid before"
+
+
+THREADS_PROGRAM = """
+import asyncio, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from pyspark import cloudpickle
+from anabranch.calls.client import CallClient
+from anabranch.calls.rules import CallRules
+
+folder = Path(sys.argv[1])
+
+async def twice(number):
+    await asyncio.sleep(0.001)
+    return 2 * number
+
+def asks(start):
+    ask = CallClient("twice", cloudpickle.dumps(twice), CallRules(), folder / "answers", folder / "meter")
+    numbers = [[number] for number in range(start, start + 30)]
+    return all(ask([each], 1) == ([2 * each[0]], {}) for each in numbers)
+
+with ThreadPoolExecutor(4) as pool:
+    print(list(pool.map(asks, range(0, 120, 30))))
+"""
+
+
+def test_threads_of_one_worker_get_each_their_answers(tmp_path: Path) -> None:
+    """Servers without Java run the tasks of a worker in threads."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-W", "ignore", "-c", THREADS_PROGRAM, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[True, True, True, True]\n"
+
+
+SLOW_PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from pyspark import cloudpickle
+from anabranch.calls.client import CallClient
+from anabranch.calls.rules import CallRules
+
+folder = Path(sys.argv[1])
+
+async def slow(number):
+    await asyncio.sleep(0.02)
+    with (folder / "paid").open("a") as paid:
+        paid.write(f"{number}\\n")
+    return number
+
+ask = CallClient("slow", cloudpickle.dumps(slow), CallRules(concurrency=4), folder / "answers", folder / "meter")
+print(ask([list(range(200))], 200)[0] == list(range(200)))
+"""
+
+
+def test_kills_of_those_who_ask_pay_no_call_twice(tmp_path: Path) -> None:
+    """Without Spark, and three of them; ten kills of Spark's workers and drivers are in the full tier."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-W", "ignore", "-c", SLOW_PROGRAM, str(tmp_path)]
+    paid = tmp_path / "paid"
+    paid.write_text("")
+    for _ in range(3):
+        before = len(paid.read_text())
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as asking_program:
+            while len(paid.read_text()) < before + 20:
+                assert asking_program.poll() is None
+            asking_program.kill()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+    assert sorted(map(int, paid.read_text().split())) == list(range(200))
 
 
 # -- what a user says

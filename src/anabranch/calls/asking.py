@@ -253,6 +253,8 @@ class Asker:
                 else:
                     loop = asyncio.get_running_loop()
                     answer = await loop.run_in_executor(self._threads, lambda: self.function(*arguments))
+                    if inspect.isawaitable(answer):  # a callable object, or a lambda around an async function
+                        answer = await answer
         except TimeoutError:
             if alarm.expired():
                 raise TimeoutError(f"no answer in {limit:g} s") from None

@@ -103,6 +103,8 @@ class Evaluator:
         if self.test is None:
             array, misfits = self._fitting(values, self.value_type)
             return array, array, misfits | failures
+        if self.caller is not None:  # its test must not meet what it was not written for: answers are kept
+            values, failures = self._without_misfits(values, failures)
         known = [i for i, v in enumerate(values) if v is not None]
         with _time_limit(self.name, self.time_limit):
             verdicts, refused = _call_each(self.test, [[values[i] for i in known]], len(known))
@@ -113,6 +115,10 @@ class Evaluator:
         decided, undecided = self._fitting(passed, BOOLEAN)
         kept, misfits = self._fitting(values if self.keep is not None else [], self.value_type)
         return decided, kept, undecided | misfits | failures
+
+    def _without_misfits(self, values: list[Any], failures: dict[int, str]) -> tuple[list[Any], dict[int, str]]:
+        _, misfits = self._fitting(values, self.value_type)
+        return [None if at in misfits else value for at, value in enumerate(values)], misfits | failures
 
     def _values(self, arguments: Sequence[list[Any]], rows: int) -> tuple[list[Any], dict[int, str]]:
         if self.caller is not None:
