@@ -335,6 +335,9 @@ def test_a_bill_that_is_none_is_an_error_of_its_row(tmp_path: Path) -> None:
             assert f"a reply has money={money!r}" in answer.problem
         (answer,), bill = await asker.ask([(0.1,)], asking(tmp_path, budget=1.0))
         assert (answer.value, bill.money) == (True, 0.1)
+        priced = asker_of(tmp_path / "priced", Model(), cost=0.25)
+        _, bill = await priced.ask([("a",), ("b",), ("a",)], asking(tmp_path, budget=1.0))
+        assert (bill.calls, bill.money) == (2, 0.5)
 
     asyncio.run(run())
 

@@ -7,6 +7,7 @@ has no more of PySpark than `pyspark-client` brings: whatever asked for Java, a 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -44,7 +45,7 @@ def counted(f: ab.Filter) -> list[list[Any]]:
 
 
 def main(kind: str, out_file: str) -> None:
-    builder = SparkSession.builder.master("local[2]") if kind == "classic" else SparkSession.builder.remote(kind)
+    builder = SparkSession.builder.master("local[2,4]") if kind == "classic" else SparkSession.builder.remote(kind)
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     folder = Path(tempfile.mkdtemp())
     frame = spark.range(0, ROWS, 1, 4).select("id", (F.col("id") % 100).alias("a"), (F.col("id") / ROWS).alias("b"))
@@ -68,6 +69,21 @@ def main(kind: str, out_file: str) -> None:
     auto.save(folder / "saved.json")
     again = ab.Filter(*predicates(), on_error="quarantine").load(folder / "saved.json")
     found["loaded"] = [again.apply(frame).count(), "third" in again.explain(frame)]
+    flag = folder / "a worker has ended"
+
+    def breaks_once(n: int) -> bool:
+        if n == ROWS - 1 and not flag.exists():
+            flag.touch()
+            os._exit(1)
+        return n % 2 == 0
+
+    retried = ab.Filter(ab.predicate(breaks_once, "id"), policy="fixed")
+    found["retried"] = [
+        retried.apply(frame).count(),
+        flag.exists(),
+        retried.report().rows,
+        retried.report().evaluations,
+    ]
     found.update(streams(spark, frame, folder, predicates()[1:]))
     if kind != "classic":
         found["context"] = hasattr(pyspark, "SparkContext")

@@ -12,7 +12,7 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    builder = SparkSession.builder.master("local[2]").config(
+    builder = SparkSession.builder.master("local[2,4]").config(
         "spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin"
     )
     builder = builder.config("spark.connect.grpc.binding.port", port).config("spark.ui.enabled", "false")

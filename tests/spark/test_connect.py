@@ -57,6 +57,7 @@ def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) ->
     with server() as address:
         classic, connect = run("classic", tmp_path), run(address, tmp_path)
     assert connect.pop("context") is False, "the client has no more than pyspark-client brings"
+    assert connect["retried"] == [3000, True, 6000, 6000], "a task that was retried counts once"
     assert "classic SparkSession" in connect.pop("engine")
     assert "Spark Connect" in connect.pop("explained")
     assert connect == classic

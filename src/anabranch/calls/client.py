@@ -22,7 +22,7 @@ TRIES = 3
 
 
 class _Lines(threading.local):
-    """One per thread: whoever waits for an answer has a line alone."""
+    """Lines to callers, one per thread: who waits for an answer has a line alone."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[int, Path], socket.socket] = {}
