@@ -64,8 +64,8 @@ def connect_session() -> SparkSession:
     """A session of Spark Connect, set up as the classic one is."""
     from pyspark.sql import SparkSession
 
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
-    return SparkSession.builder.remote("local[2]").config(map=settings).getOrCreate()
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
 @pytest.fixture(scope="session")

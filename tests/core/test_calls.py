@@ -6,6 +6,7 @@ import asyncio
 import math
 import multiprocessing
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -20,7 +21,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark import cloudpickle
 
 from anabranch.calls.answer_cache import FILE, AnswerCache
 from anabranch.calls.asking import Asker, Asking
@@ -467,11 +467,8 @@ def test_answers_that_cannot_be_kept_are_owed_and_no_more_are_paid(tmp_path: Pat
 # -- the process that calls
 
 
-def client_of(folder: Path, **more: Any) -> CallClient:
-    async def length(text: str) -> int:
-        return len(text)
-
-    return CallClient("length", cloudpickle.dumps(length), CallRules(), folder, folder.parent / "meter", **more)
+def client_of(folder: Path) -> CallClient:
+    return CallClient("length", pickle.dumps(len), CallRules(), folder, folder.parent / "meter")
 
 
 def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:

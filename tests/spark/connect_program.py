@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 if sys.argv[1] != "classic":
-    sys.modules.update(dict.fromkeys(("py4j", "pyspark.core", "pyspark.accumulators", "pyspark.sql.classic")))
+    for absent in ("py4j", "pyspark.core", "pyspark.sql.classic"):
+        sys.modules[absent] = None  # type: ignore[assignment]
 
 import pandas as pd
 import pyspark

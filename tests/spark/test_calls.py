@@ -190,7 +190,7 @@ def test_secrets_stay_in_the_environment(spark: SparkSession, tmp_path: Path, mo
     assert f.quarantined().count() == 10
     assert secret.encode() not in cloudpickle.dumps(f._tasks.evaluator(f.predicates[0], None))  # type: ignore[no-untyped-call,arg-type]
     out = f.apply(texts(spark, 10))
-    plan = out._jdf.queryExecution().toString()  # type: ignore[operator]
+    plan = out._jdf.queryExecution().toString()
     told = [f.quarantined().collect(), f.events(), f.report(), f.report()._repr_html_(), f.explain(out), plan, f]
     assert "MODEL_API_KEY" not in plan
     assert secret not in " ".join(map(str, told)) + f.progress(rows=10).line()

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from anabranch.errors import ResourceError
+from anabranch.spark.connect import require_classic
 from anabranch.spark.native.condition_text import read_condition
 
 PROGRAM, SERVER = (Path(__file__).with_name(f"connect_{part}.py") for part in ("program", "server"))
@@ -76,6 +78,13 @@ def test_the_tests_of_filters_pass_on_spark_connect(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_the_engine_says_what_it_needs_and_what_would_work() -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ResourceError, match="need a classic SparkSession") as refused:
+        require_classic(session)
+    assert "filters (ab.where, ab.Filter)" in str(refused.value)
 
 
 @pytest.mark.parametrize(

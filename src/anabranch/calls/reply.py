@@ -37,6 +37,7 @@ class Reply:
     money: float | None = None
 
     def __post_init__(self) -> None:
+        given: Any
         for name, given in (("tokens", self.tokens), ("money", self.money or 0.0)):
             if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= given < math.inf:
                 raise DataError(f"a reply has {name}={given!r}", hint="a number from 0 on: what the call has cost")

@@ -148,7 +148,7 @@ def _rules(name: str, calling: dict[str, Any]) -> CallRules:
     on_error = calling.get("on_error", "raise")
     if on_error not in ("raise", "null"):
         raise QueryError(f"function {name!r} has on_error={on_error!r}", hint='use on_error="raise" or on_error="null"')
-    known = {f.name for f in fields(CallRules)} - {"kept_as", "error_is_null"}
+    known = ["on_error", *(f.name for f in fields(CallRules) if f.name not in ("kept_as", "error_is_null"))]
     options = {option: value for option, value in calling.items() if option != "on_error"}
     for option in options:
         if option not in known:
