@@ -72,7 +72,7 @@ def test_the_tests_of_filters_pass_on_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(PROGRAM.with_name("test_filter.py")), "-q", "-p", "no:cacheprovider"],
-        env={**environment(), "ANABRANCH_CONNECT": "1"},
+        env={**environment(), "ANABRANCH_CONNECT": "local[2]"},
         capture_output=True,
         text=True,
         check=False,
