@@ -39,7 +39,7 @@ class Reply:
     def __post_init__(self) -> None:
         given: Any
         for name, given in (("tokens", self.tokens), ("money", self.money or 0.0)):
-            if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= given < math.inf:
+            if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
                 raise DataError(f"a reply has {name}={given!r}", hint="a number from 0 on: what the call has cost")
 
 
