@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 START_SECONDS = 60.0
 START_AGAIN_SECONDS = 2.0
+MOST_BYTES = 100_000
 
 _started: list[_Started] = []
 
@@ -56,10 +56,10 @@ def connected(place: Path, module: str, *arguments: str) -> socket.socket:
 
 @dataclass(frozen=True)
 class _Started:
-    """A process, and what it says until it is `ready`."""
+    """A process, and the file, without a name, of what it says until it is `ready`."""
 
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
+    said: int
 
     @property
     def failed(self) -> bool:
@@ -68,15 +68,17 @@ class _Started:
 
     def last_words(self) -> str:
         """The last line that it has said."""
-        self.said.seek(0)
-        lines = self.said.read().decode(errors="replace").strip().splitlines()
+        lines = os.pread(self.said, MOST_BYTES, 0).decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
 
 def start(module: str, *arguments: str) -> _Started:
     """Run a module in a process that finds what this one imports."""
-    _started[:] = [each for each in _started if each.process.poll() is None]  # the system remembers those that ended
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the process is remembered
+    for each in [each for each in _started if each.process.poll() is not None]:  # the system remembers them till then
+        _started.remove(each)
+        os.close(each.said)
+    said, name = tempfile.mkstemp()
+    os.unlink(name)
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
