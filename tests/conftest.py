@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -61,20 +60,10 @@ def no_session_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest
         monkeypatch.setattr("pyspark.sql.SparkSession.Builder.getOrCreate", refuse)
 
 
-def connect_session(address: str) -> SparkSession:
-    """A session of Spark Connect, set up as the classic one is."""
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.remote(address).config("spark.sql.shuffle.partitions", "2")
-    return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session of the test run: starting it takes longer than most tests. On Spark Connect if asked for."""
-    address = os.environ.get("ANABRANCH_CONNECT")
-    session = connect_session(address) if address else local_session("anabranch-tests", cores=2)
+    """The one session of the test run: starting it takes longer than most tests."""
+    session = local_session("anabranch-tests", cores=2)
     yield session
     session.stop()
 

@@ -1,24 +1,17 @@
 """What filters do on Spark Connect; a session of it is for a whole process, so this is a program of its own.
 
-It writes what it found to a file, and so it does with a classic session: both have to be the same. On Spark Connect it
-has no more of PySpark than `pyspark-client` brings: whatever asked for Java, a context or an accumulator would fail.
+It writes what it found to a file, and so it does with a classic session: both have to be the same.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-if sys.argv[1] != "classic":
-    for absent in ("py4j", "pyspark.core", "pyspark.sql.classic"):
-        sys.modules[absent] = None  # type: ignore[assignment]
-
 import pandas as pd
-import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -46,7 +39,7 @@ def counted(f: ab.Filter) -> list[list[Any]]:
 
 
 def main(kind: str, out_file: str) -> None:
-    builder = SparkSession.builder.master("local[2,4]") if kind == "classic" else SparkSession.builder.remote(kind)
+    builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     folder = Path(tempfile.mkdtemp())
     frame = spark.range(0, ROWS, 1, 4).select("id", (F.col("id") % 100).alias("a"), (F.col("id") / ROWS).alias("b"))
@@ -70,32 +63,15 @@ def main(kind: str, out_file: str) -> None:
     auto.save(folder / "saved.json")
     again = ab.Filter(*predicates(), on_error="quarantine").load(folder / "saved.json")
     found["loaded"] = [again.apply(frame).count(), "third" in again.explain(frame)]
-    flag = folder / "a worker has ended"
-
-    def breaks_once(n: int) -> bool:
-        if n == ROWS - 1 and not flag.exists():
-            flag.touch()
-            os._exit(1)
-        return n % 2 == 0
-
-    retried = ab.Filter(ab.predicate(breaks_once, "id"), policy="fixed")
-    found["retried"] = [
-        retried.apply(frame).count(),
-        flag.exists(),
-        retried.report().rows,
-        retried.report().evaluations,
-    ]
     found.update(streams(spark, frame, folder, predicates()[1:]))
-    if kind != "classic":
-        found["context"] = hasattr(pyspark, "SparkContext")
+    if kind == "connect":
         try:
             ab.Engine(spark)
         except ResourceError as error:
             found["engine"] = str(error)
         found["explained"] = again.explain(frame)
     Path(out_file).write_text(json.dumps(found))
-    if kind == "classic":  # a client may go without a word
-        spark.stop()
+    spark.stop()
 
 
 def streams(spark: SparkSession, frame: DataFrame, folder: Path, predicates: list[Any]) -> dict[str, Any]:

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,67 +15,62 @@ from anabranch.errors import ResourceError
 from anabranch.spark.connect import require_classic
 from anabranch.spark.native.condition_text import read_condition
 
-PROGRAM, SERVER = (Path(__file__).with_name(f"connect_{part}.py") for part in ("program", "server"))
+PROGRAM = Path(__file__).with_name("connect_program.py")
 KINDS = {"a": "bigint", "n": "int", "text": "string", "odd name": "bigint"}
 
 
-def environment() -> dict[str, str]:
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
-
-
-@contextmanager
-def server() -> Iterator[str]:
-    """The address of a server in a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        yield next(line.strip() for line in process.stdout if line.startswith("sc://"))
-        process.communicate()
-
-
 def run(kind: str, folder: Path) -> dict[str, Any]:
-    report = folder / f"{'classic' if kind == 'classic' else 'connect'}.json"
+    report = folder / f"{kind}.json"
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), kind, str(report)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, str(PROGRAM), kind, str(report)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, Any] = json.loads(report.read_text())
     return found
 
 
-@pytest.mark.spark
 @pytest.mark.full(reason="starts two programs with Spark")
 @pytest.mark.timeout(900)
 def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
-    with server() as address:
-        classic, connect = run("classic", tmp_path), run(address, tmp_path)
-    assert connect.pop("context") is False, "the client has no more than pyspark-client brings"
-    assert connect["retried"] == [3000, True, 6000, 6000], "a task that was retried counts once"
+    classic, connect = run("classic", tmp_path), run("connect", tmp_path)
     assert "classic SparkSession" in connect.pop("engine")
     assert "Spark Connect" in connect.pop("explained")
     assert connect == classic
 
 
-@pytest.mark.spark
-@pytest.mark.full(reason="runs the tests of filters once more, on Spark Connect")
-@pytest.mark.timeout(1800)
-def test_the_tests_of_filters_pass_on_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
+CLIENT_ALONE = """
+import sys
+for absent in ("py4j", "pyspark.core", "pyspark.sql.classic"):
+    sys.modules[absent] = None
+import pyspark
+import anabranch as ab
+from anabranch.errors import MissingExtra
+
+assert not hasattr(pyspark, "SparkContext")
+print(ab.Filter(ab.predicate(len, "text", returns="int", test=bool)), ab.where.__name__, ab.report.__name__)
+try:
+    ab.Engine
+except MissingExtra as error:
+    print(error)
+"""
+
+
+def test_filters_load_where_pyspark_is_a_client_of_spark_connect_alone() -> None:
+    """As `pyspark-client` is: without Java, contexts, and accumulators that take messages."""
+    paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", str(PROGRAM.with_name("test_filter.py")), "-q", "-p", "no:cacheprovider"],
-        env={**environment(), "ANABRANCH_CONNECT": "local[2]"},
+        [sys.executable, "-c", CLIENT_ALONE],
+        env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-4000:]
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("<filter, policy auto: len> where report\n")
+    assert "needed for continuous queries, which run on a classic SparkSession" in done.stdout
 
 
 def test_the_engine_says_what_it_needs_and_what_would_work() -> None:
