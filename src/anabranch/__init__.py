@@ -74,6 +74,8 @@ def __getattr__(name: str) -> Any:
         import pyspark  # noqa: F401
     except ImportError:
         raise MissingExtra("pyspark", "spark", needed_for=f"anabranch.{name}") from None
+    if name == "Engine" and find_spec("py4j") is None:
+        raise MissingExtra("py4j", "spark", needed_for="continuous queries, which run on a classic SparkSession")
     if name == "Engine" and find_spec("sqlglot") is None:
         raise MissingExtra("sqlglot", "cql", needed_for="anabranch.Engine")
     return getattr(import_module(f"anabranch.{_NEED_SPARK[name]}"), name)

@@ -17,12 +17,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 START_SECONDS = 60.0
 START_AGAIN_SECONDS = 2.0
+MOST_BYTES = 100_000
 
-_started: list[subprocess.Popen[bytes]] = []
+_started: list[_Started] = []
 
 
 def place_of(kind: str, name: str) -> Path:
@@ -32,9 +34,10 @@ def place_of(kind: str, name: str) -> Path:
     return home / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.sock"
 
 
-def connected(place: Path, module: str, *arguments: str) -> socket.socket | None:
-    """A line to the process at a place; it is started, with these arguments, if there is none. None if that fails."""
+def connected(place: Path, module: str, *arguments: str) -> socket.socket:
+    """A line to the process at a place; it is started, with these arguments, if there is none. OSError if it fails."""
     ends, started = time.monotonic() + START_SECONDS, 0.0
+    process: _Started | None = None
     while time.monotonic() < ends:
         line = socket.socket(socket.AF_UNIX)
         try:
@@ -42,25 +45,57 @@ def connected(place: Path, module: str, *arguments: str) -> socket.socket | None
             return line
         except OSError:
             line.close()
+        if process is not None and process.failed:
+            raise ChildProcessError(f"the process for it has ended: {process.last_words()}")
         if time.monotonic() - started > START_AGAIN_SECONDS:
-            start(module, *arguments)
+            process = start(module, *arguments)
             started = time.monotonic()
         time.sleep(0.01)
-    return None
+    raise TimeoutError(f"the process for it has not answered in {START_SECONDS:g} s")
 
 
-def start(module: str, *arguments: str) -> None:
+@dataclass(frozen=True)
+class _Started:
+    """A process, and the file, without a name, of what it says until it is `ready`."""
+
+    process: subprocess.Popen[bytes]
+    said: int
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended by an error of its own: not by a kill, nor because another one was there already."""
+        return (self.process.poll() or 0) > 0
+
+    def last_words(self) -> str:
+        """The last line that it has said."""
+        lines = os.pread(self.said, MOST_BYTES, 0).decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def start(module: str, *arguments: str) -> _Started:
     """Run a module in a process that finds what this one imports."""
-    _started[:] = [each for each in _started if each.poll() is None]  # the system remembers those that have ended
+    for each in [each for each in _started if each.process.poll() is not None]:  # the system remembers them till then
+        _started.remove(each)
+        os.close(each.said)
+    said, name = tempfile.mkstemp()
+    os.unlink(name)
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=said,
         start_new_session=True,
     )
-    _started.append(process)
+    _started.append(_Started(process, said))
+    return _started[-1]
+
+
+def ready() -> None:
+    """The process has started: what it says from now on goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.__stderr__.fileno() if sys.__stderr__ else 2)
+    os.close(nowhere)
 
 
 @contextmanager

@@ -140,7 +140,6 @@ def test_a_host_ends_with_its_parent() -> None:
     with subprocess.Popen(["sleep", str(PATIENCE_SECONDS)]) as parent:
         line = connected(place, MODULE, str(place), str(parent.pid))
         parent.kill()
-    assert line is not None
     with line:
         line.settimeout(PATIENCE_SECONDS)
         assert line.recv(1) == b"", "it has closed the line"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
+from anabranch.benches.killing import TEN, paid_through
 from anabranch.benches.model_server import ask, number_of, running, state_of
 from anabranch.errors import QueryError
 
@@ -191,16 +189,27 @@ def test_secrets_stay_in_the_environment(spark: SparkSession, tmp_path: Path, mo
     assert f.apply(texts(spark, 10)).count() == 0
     assert f.quarantined().count() == 10
     assert secret.encode() not in cloudpickle.dumps(f._tasks.evaluator(f.predicates[0], None))  # type: ignore[no-untyped-call,arg-type]
-    assert secret not in str(f.quarantined().collect()) + str(f.events()) + str(f.report())
-    written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 2
+    out = f.apply(texts(spark, 10))
+    plan = out._jdf.queryExecution().toString()
+    told = [f.quarantined().collect(), f.events(), f.report(), f.report()._repr_html_(), f.explain(out), plan, f]
+    assert "MODEL_API_KEY" not in plan
+    assert secret not in " ".join(map(str, told)) + f.progress(rows=10).line()
+    written = [path for folder in (tmp_path, f.calls.folder.parent) for path in folder.rglob("*") if path.is_file()]
+    assert {path.name for path in written} >= {"answers.sqlite", "meter", "filter.json"}
     assert not [path for path in written if secret.encode() in path.read_bytes()]
+    with pytest.raises(Exception, match="predicate 'fails' failed on a row") as raised:
+        ab.where(texts(spark, 10), ab.predicate(fails, "text", cache=tmp_path / "answers")).count()
+    assert secret not in str(raised.value)
 
     async def holds(text: str) -> bool:
         return bool(secret)
 
-    with pytest.raises(QueryError, match="holds the value of the environment variable MODEL_API_KEY"):
-        ab.Filter(ab.predicate(holds, "text"))
+    for refused in (
+        lambda: ab.Filter(ab.predicate(holds, "text")),
+        lambda: ab.Engine(spark).function("holds", holds, cache=tmp_path / "answers"),
+    ):
+        with pytest.raises(QueryError, match="holds the value of the environment variable MODEL_API_KEY"):
+            refused()
 
 
 def test_a_function_that_calls_keeps_its_answers(spark: SparkSession, tmp_path: Path) -> None:
@@ -228,32 +237,46 @@ def test_a_function_that_calls_keeps_its_answers(spark: SparkSession, tmp_path: 
     assert sorted(asked.read_text().split()) == ["0", "1", "2", "3", "4"]
 
 
-@pytest.mark.full(reason="starts Spark four times")
+def test_a_function_in_a_query_is_a_look_up_with_a_time_out(spark: SparkSession, tmp_path: Path) -> None:
+    async def owner(n: int) -> str:
+        await asyncio.sleep(60 if n == 3 else 0)
+        return f"owner {n}"
+
+    async def known(n: int) -> bool:
+        await asyncio.sleep(60 if n == 3 else 0)
+        return n > 1
+
+    times = spark.sql("SELECT timestamp_seconds(id) AS ts, id % 5 AS n FROM range(10)")
+
+    def answers(on_error: str) -> dict[str, list[tuple[int, str | None]]]:
+        engine = ab.Engine(spark)
+        engine.stream("numbers", times, timestamp="ts")
+        engine.function("owner", owner, returns="string", timeout="200 ms", on_error=on_error, cache=tmp_path / "kept")
+        engine.function("known", known, timeout="200 ms", on_error=on_error)
+        engine.query("Select Istream(n, owner(n) As who) From numbers [Now] Where n > 1", "enriched")
+        engine.query("Select Istream(n, 'left' As who) From numbers [Now] Where Not known(n)", "left")
+        found = engine.run_batch()
+        return {name: sorted((row.n, row.who) for row in found[name].collect()) for name in ("enriched", "left")}
+
+    whose = {n: None if n == 3 else f"owner {n}" for n in (2, 3, 4)}
+    assert answers("null") == {
+        "enriched": sorted(list(whose.items()) * 2),
+        "left": [(0, "left")] * 2 + [(1, "left")] * 2,
+    }
+    with pytest.raises(Exception, match=r"no answer in 0\.2 s"):
+        answers("raise")
+    engine = ab.Engine(spark)
+    with pytest.raises(QueryError, match="on_error='skip'"):
+        engine.function("owner", owner, returns="string", on_error="skip")
+    with pytest.raises(QueryError, match="has no option 'time_out'"):
+        engine.function("owner", owner, returns="string", time_out=3)
+
+
+@pytest.mark.spark
+@pytest.mark.full(reason="starts Spark four times, and kills it and its workers ten times")
 @pytest.mark.timeout(900)
-def test_kills_of_workers_and_drivers_pay_no_call_twice(tmp_path: Path) -> None:
-    with running(tmp_path / "s", least_seconds=0.02, most_seconds=0.2) as server:
-        command = [sys.executable, "-m", "anabranch.benches.calling_program", server, str(tmp_path / "answers"), "1500"]
-        paths = os.pathsep.join(path for path in sys.path if path)
-        for kind in ("driver", "worker", "driver", ""):
-            before = int(str(state_of(server)["paid"]))
-            log = (tmp_path / "log").open("w")
-            run = subprocess.Popen(
-                command, env={**os.environ, "PYTHONPATH": paths}, stdout=log, stderr=log, start_new_session=True
-            )
-            if kind:
-                while int(str(state_of(server)["paid"])) < before + 200:
-                    assert run.poll() is None, (tmp_path / "log").read_text()
-                    time.sleep(0.02)
-            if kind == "driver":
-                os.killpg(run.pid, signal.SIGKILL)
-            elif kind == "worker":
-                found = subprocess.run(
-                    ["pgrep", "-f", "-s", str(run.pid), "pyspark.daemon"], capture_output=True, check=False
-                )
-                workers = [int(pid) for pid in found.stdout.split()]
-                assert len(workers) > 1
-                os.kill(max(workers), signal.SIGKILL)
-            code = run.wait()
-            assert kind == "driver" or code == 0, (tmp_path / "log").read_text()
-        state = state_of(server)
-        assert (state["paid"], state["twice"]) == (1500, 0)
+def test_ten_kills_of_workers_and_drivers_pay_no_call_twice(tmp_path: Path) -> None:
+    found = paid_through(TEN, tmp_path)
+    assert len(TEN) == 10
+    assert (found.paid, found.twice) == (found.rows, 0)
+    assert found.starts >= 1 + TEN.count("driver")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from anabranch.errors import ResourceError
+from anabranch.spark.connect import require_classic
 from anabranch.spark.native.condition_text import read_condition
 
 PROGRAM = Path(__file__).with_name("connect_program.py")
@@ -37,6 +39,45 @@ def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) ->
     assert "classic SparkSession" in connect.pop("engine")
     assert "Spark Connect" in connect.pop("explained")
     assert connect == classic
+
+
+CLIENT_ALONE = """
+import sys
+for absent in ("py4j", "pyspark.core", "pyspark.sql.classic"):
+    sys.modules[absent] = None
+import pyspark
+import anabranch as ab
+from anabranch.errors import MissingExtra
+
+assert not hasattr(pyspark, "SparkContext")
+print(ab.Filter(ab.predicate(len, "text", returns="int", test=bool)), ab.where.__name__, ab.report.__name__)
+try:
+    ab.Engine
+except MissingExtra as error:
+    print(error)
+"""
+
+
+def test_filters_load_where_pyspark_is_a_client_of_spark_connect_alone() -> None:
+    """As `pyspark-client` is: without Java, contexts, and accumulators that take messages."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT_ALONE],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("<filter, policy auto: len> where report\n")
+    assert "needed for continuous queries, which run on a classic SparkSession" in done.stdout
+
+
+def test_the_engine_says_what_it_needs_and_what_would_work() -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ResourceError, match="need a classic SparkSession") as refused:
+        require_classic(session)
+    assert "filters (ab.where, ab.Filter)" in str(refused.value)
 
 
 @pytest.mark.parametrize(

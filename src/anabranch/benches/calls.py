@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import statistics
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -18,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
-from anabranch.benches import connect_rounds, harness
+from anabranch.benches import connect_rounds, harness, killing
 from anabranch.benches.model_server import ask, number_of, running, state_of
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_least, at_most
@@ -27,6 +24,7 @@ CONCURRENCY = 64
 TOKEN_PRICE = 1e-6
 PRICES = {"dear": 0.010, "middle": 0.003, "cheap": 0.001}
 WINDOWS = 60
+WARM_UPS = 2
 
 
 def main(*, quick: bool = False, json_path: Path | None = None) -> int:
@@ -168,68 +166,41 @@ def _rate(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def _kills(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Workers and drivers are killed while calls are under way; the program is started again after a driver's end."""
-    kills = ["worker", "driver"] if quick else ["worker", "worker", "driver"] * 3 + ["worker"]
-    rows = 600 * len(kills)
-    with running(folder / "kills", least_seconds=0.02, most_seconds=0.2) as address:
-        arguments = [address, str(folder / "kept"), str(rows)]
-        command = [sys.executable, "-m", "anabranch.benches.calling_program", *arguments]
-        left = list(kills)
-        while True:
-            process = subprocess.Popen(
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-            )
-            while left and process.poll() is None:
-                kind = left[0]
-                if _wait_for_calls(address, process) and _kill(kind, process):
-                    left.pop(0)
-                if kind == "driver" and process.poll() is not None:
-                    break
-            if process.wait() == 0:
-                break
-        state = state_of(address)
-    detail = f"{len(kills) - len(left)} kills, {rows} texts, {state['paid']} calls paid"
-    _expect(state["paid"], rows, "the server")
-    return [at_most("calls paid twice, workers and drivers killed", float(str(state["twice"])), 0, detail)]
-
-
-def _wait_for_calls(address: str, process: subprocess.Popen[bytes]) -> bool:
-    """Wait until more calls have been paid; False if the program has ended."""
-    before = int(str(state_of(address)["paid"]))
-    while process.poll() is None:
-        if int(str(state_of(address)["paid"])) > before + 100:
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def _kill(kind: str, process: subprocess.Popen[bytes]) -> bool:
-    if kind == "driver":
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return True
-    found = subprocess.run(
-        ["pgrep", "-s", str(process.pid), "-f", "pyspark.daemon"], capture_output=True, check=False
-    ).stdout.split()
-    if len(found) < 2:
-        return False
-    os.kill(max(map(int, found)), signal.SIGKILL)
-    return True
+    kills = killing.TEN[:2] if quick else killing.TEN
+    (folder / "kills").mkdir()
+    found = killing.paid_through(kills, folder / "kills")
+    _expect(found.paid, found.rows, "the server")
+    detail = f"{len(kills)} kills, {found.starts} starts, {found.rows} texts, {found.paid} calls paid"
+    return [at_most("calls paid twice, workers and drivers killed", found.twice, 0, detail)]
 
 
 def _connect(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """The same filter on a classic session and on Spark Connect, in turns."""
-    rows, rounds = (300_000, 3) if quick else (2_000_000, 9)
-    with connect_rounds.program("classic", rows) as classic, connect_rounds.program("connect", rows) as connect:
-        contenders = {"classic": classic, "Connect": connect}
-        seconds: dict[str, list[float]] = {name: [] for name in contenders}
-        for number in range(rounds + 2):
-            answers = set()
-            for name, process in contenders.items():
-                took, found = connect_rounds.one_round(process)
-                answers.add(found)
-                if number >= 2:  # the first ones warm up
-                    seconds[name].append(took)
-            _expect(len(answers), 1, "Connect")
-    ratio = statistics.median(a / b for a, b in zip(seconds["classic"], seconds["Connect"], strict=True))
-    detail = ", ".join(f"{name} {statistics.median(found):.2f} s" for name, found in seconds.items())
-    return [at_least("filters: classic / Connect", ratio, 0.95, detail)]
+    """The same filters on a classic session and on Spark Connect, in turns."""
+    rows, cheap, rounds = (30_000, 300_000, 2) if quick else (100_000, 2_000_000, 5)
+    place = folder / "connect"
+    connect_rounds.prepare(spark, place, rows)
+    bars = []
+    with (
+        connect_rounds.program("classic", place, cheap) as classic,
+        connect_rounds.program("connect", place, cheap) as connect,
+    ):
+        for workload in connect_rounds.NAMES:
+            seconds = _in_turns({"classic": classic, "Connect": connect}, workload, rounds)
+            ratio = statistics.median(a / b for a, b in zip(seconds["classic"], seconds["Connect"], strict=True))
+            detail = ", ".join(f"{name} {statistics.median(found):.2f} s" for name, found in seconds.items())
+            bars.append(at_least(f"filters, {workload}: classic / Connect", ratio, 0.95, detail))
+    return bars
+
+
+def _in_turns(programs: dict[str, subprocess.Popen[str]], workload: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds of both on a workload, after two rounds that warm up; who is first changes."""
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for number in range(rounds + WARM_UPS):
+        answers = set()
+        for name in list(programs)[:: 1 if number % 2 else -1]:
+            took, found = connect_rounds.one_round(programs[name], workload)
+            answers.add(found)
+            if number >= WARM_UPS:
+                seconds[name].append(took)
+        _expect(len(answers), 1, "Connect")
+    return seconds

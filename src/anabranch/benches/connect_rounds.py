@@ -1,4 +1,4 @@
-"""A filter on a classic session or on Spark Connect, round by round: each line that it reads is one round.
+"""Workloads of the bench of filters on a classic session or on Spark Connect: each line that is read is one round.
 
 A session of Spark Connect is for a whole process, so the two are programs of their own, which take turns.
 """
@@ -9,17 +9,26 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
-from anabranch.benches.harness import answer
+from anabranch.benches.filters import COSTS, RATES, SEED
+from anabranch.benches.harness import Answer, answer
+from anabranch.benches.workloads import Workload, build, correlated, independent, rotating
 
 SPEED_PARTITIONS = 4
+CHEAP = "cheap predicates"
+DRIFT_RATES = (0.05, 0.9, 0.85, 0.8)
+MICROSECONDS = {"cost x selectivity": COSTS, "correlation": (20.0,) * 4, "drift": (8.0,) * 4}
+NAMES = (CHEAP, *MICROSECONDS)
 
 
 def ends_even(text: str) -> bool:
@@ -32,10 +41,22 @@ def small(b: pd.Series) -> pd.Series:
     return b < 0.3
 
 
+def prepare(spark: SparkSession, folder: Path, rows: int) -> None:
+    """Write the rows of the workloads that have files."""
+    rng = np.random.default_rng(SEED)
+    passes = {
+        "cost x selectivity": independent(rows, RATES, rng),
+        "correlation": correlated(rows, rng),
+        "drift": rotating(rows, DRIFT_RATES, rows // 4, rng),
+    }
+    for name, microseconds in MICROSECONDS.items():
+        build(spark, name, passes[name], microseconds, folder)
+
+
 @contextmanager
-def program(kind: str, rows: int) -> Iterator[subprocess.Popen[str]]:
+def program(kind: str, folder: Path, rows: int) -> Iterator[subprocess.Popen[str]]:
     """The program for one kind of session."""
-    command = [sys.executable, "-m", "anabranch.benches.connect_rounds", kind, str(rows)]
+    command = [sys.executable, "-m", "anabranch.benches.connect_rounds", kind, str(folder), str(rows)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -46,30 +67,38 @@ def program(kind: str, rows: int) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def one_round(process: subprocess.Popen[str]) -> tuple[float, tuple[int, int]]:
+def one_round(process: subprocess.Popen[str], workload: str) -> tuple[float, Answer]:
     """Seconds of a round, and its answer."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("go\n")
+    process.stdin.write(f"{workload}\n")
     process.stdin.flush()
     line = next(line for line in process.stdout if line.startswith("{"))
     found = json.loads(line)
     return found["seconds"], tuple(found["answer"])
 
 
-def serve(kind: str, rows: int) -> None:
+def serve(kind: str, folder: Path, rows: int) -> None:
     """Serve rounds until the input ends."""
     builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
     spark = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    made: dict[str, Callable[[], DataFrame]] = {CHEAP: partial(_cheap, spark, rows)}
+    for name, microseconds in MICROSECONDS.items():
+        nothing = np.zeros((0, len(microseconds)), dtype=np.bool_)
+        made[name] = Workload(name, nothing, microseconds, folder / name, spark).adaptive
+    for line in sys.stdin:
+        began = time.perf_counter()
+        found = answer(made[line.strip()]())
+        print(json.dumps({"seconds": time.perf_counter() - began, "answer": found}), flush=True)
+
+
+def _cheap(spark: SparkSession, rows: int) -> DataFrame:
     text = F.concat(F.lit("packet-"), F.col("id").cast("string"))
     frame = spark.range(0, rows, 1, SPEED_PARTITIONS).select(
         "id", text.alias("text"), (F.col("id") % 1000 / 1000).alias("b")
     )
-    for _ in sys.stdin:
-        began = time.perf_counter()
-        found = answer(ab.where(frame, ab.predicate(ends_even, "text"), ab.predicate(small, "b"), F.col("b") > 0.01))
-        print(json.dumps({"seconds": time.perf_counter() - began, "answer": found}), flush=True)
+    return ab.where(frame, ab.predicate(ends_even, "text"), ab.predicate(small, "b"), F.col("b") > 0.01)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

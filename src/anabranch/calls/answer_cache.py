@@ -15,6 +15,8 @@ for, they must be the same, whatever was answered meanwhile.
 >>> cache.fail(b"key 2", "filter 1", "TimeoutError: no answer in 20 s")
 >>> cache.failures([b"key 2"], "filter 1"), cache.failures([b"key 2"], "filter 2")
 ({b'key 2': 'TimeoutError: no answer in 20 s'}, {})
+
+What cannot be written, as the disk is full, is owed: it stays in memory, and `keep_owed` tries again.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.calls.reply import Reply, Unasked
+from anabranch.errors import ResourceError
 
 FILE = "answers.sqlite"
 ASKED_AT_ONCE = 500
@@ -44,6 +47,7 @@ class AnswerCache:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._owed = folder, dict[bytes, Reply]()
         self._file = sqlite3.connect(folder / FILE, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
         self._file.execute("pragma journal_mode = wal")
         self._file.execute("pragma synchronous = normal")
@@ -56,12 +60,25 @@ class AnswerCache:
             marks = ",".join("?" * len(some))
             rows = self._file.execute(f"select key, value from answers where key in ({marks})", some)
             found.update((key, pickle.loads(value)) for key, value in rows)
-        return found
+        return found | {key: self._owed[key].value for key in keys if key in self._owed}
 
     def keep(self, key: bytes, reply: Reply) -> None:
         """Keep an answer; the first one stays."""
         line = (key, pickle.dumps(reply.value), reply.tokens, reply.money or 0.0)
-        self._file.execute("insert or ignore into answers values (?, ?, ?, ?)", line)
+        try:
+            self._file.execute("insert or ignore into answers values (?, ?, ?, ?)", line)
+        except sqlite3.Error as error:
+            self._owed[key] = reply
+            raise ResourceError(
+                f"answers cannot be kept in {str(self._folder)!r}: {error}",
+                hint="nothing more is asked until they can; those that were paid are held, and written then",
+            ) from error
+
+    def keep_owed(self) -> None:
+        """Write what could not be written before; ResourceError while that is still so."""
+        for key, reply in list(self._owed.items()):
+            self.keep(key, reply)
+            del self._owed[key]
 
     def fail(self, key: bytes, scope: str, message: str) -> None:
         """Remember that a filter has got no answer."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from anabranch.calls.answer_cache import AnswerCache
 from anabranch.calls.keys import key_of
+from anabranch.calls.messages import message
 from anabranch.calls.meter import Meter
 from anabranch.calls.rate import RateWindow
 from anabranch.calls.reply import Bill, Reply, Unasked
@@ -64,6 +65,8 @@ class Asker:
         Answers so far; None where they must not be used again (a volatile predicate).
     places
         Places of calls under the rate.
+    under_way
+        Calls of all predicates whose answers are kept together, by key: two that keep theirs under one name ask once.
     """
 
     def __init__(
@@ -73,13 +76,14 @@ class Asker:
         rules: CallRules,
         cache: AnswerCache | None,
         places: Callable[[int], SharedTable],
+        under_way: dict[bytes, asyncio.Future[Answer]] | None = None,
     ) -> None:
         self.name, self.function, self.rules = name, function, rules
         self._cache = cache
         self._window = RateWindow(rules.rate, rules.timeout + AFTERWARDS) if rules.rate else None
         self._places = places(self._window.places) if self._window else None
         self._retry = RetryRules(rules.retries)
-        self._under_way: dict[bytes, asyncio.Future[Answer]] = {}
+        self._under_way = {} if under_way is None else under_way
         self._tasks: set[asyncio.Task[Bill]] = set()
         self._line = asyncio.Lock()
         self._paid, self._calls = 0.0, 0
@@ -131,7 +135,23 @@ class Asker:
             found = self._known([key for key in group if key not in others], by.scope)
             new = {key: row for key, row in group.items() if key not in others and key not in found}
             answers, bill = await self._begin(new, by) if new else ({}, Bill())
-        return answers | found | {key: await asyncio.shield(future) for key, future in others.items()}, bill
+        answers |= found | {key: await asyncio.shield(future) for key, future in others.items()}
+        return await self._own(answers, group, others, by, bill)
+
+    async def _own(
+        self, answers: dict[bytes, Answer], group: dict[bytes, Row], others: Iterable[bytes], by: Asking, bill: Bill
+    ) -> tuple[dict[bytes, Answer], Bill]:
+        """What others got instead of an answer is theirs: a spent budget is another one's, a failure is remembered."""
+        failed = [key for key in others if answers[key].problem is not None]
+        spared = {key: group[key] for key in failed if isinstance(answers[key].problem, Unasked)}
+        for key in failed:
+            if key not in spared:
+                answers |= self._failed([key], answers[key].problem or "", by)
+        if spared:
+            again, more = await self._in_turn(spared, by)
+            answers |= again
+            bill.add(more)
+        return answers, bill
 
     async def _begin(self, group: dict[bytes, Row], by: Asking) -> tuple[dict[bytes, Answer], Bill]:
         futures = {key: asyncio.get_running_loop().create_future() for key in group}
@@ -148,20 +168,22 @@ class Asker:
         bill, expected = Bill(), self._expected_money()
         answers: dict[bytes, Answer]
         try:
+            if self._cache is not None:
+                self._cache.keep_owed()  # where answers cannot be kept, no more of them are paid
             if by.meter.reserve(expected):
                 try:
                     values = await self._values(list(group.values()), bill)
                     answers = {key: Answer(value) for key, value in zip(group, values, strict=True)}
                     self._keep(answers, bill)
                 except Exception as error:
-                    said = redacted(_message(error))
-                    answers = self._failed(group, said, by)
-                by.meter.settle(expected, bill)
-                bill.hits = len(group)  # see `ask`
+                    answers = self._failed(group, redacted(message(error)), by)
+                finally:
+                    by.meter.settle(expected, bill)
+                    bill.hits = len(group)  # see `ask`
             else:
                 answers = self._failed(group, BUDGET_SPENT, by)
         except BaseException as error:
-            answers = dict.fromkeys(group, Answer(problem=redacted(_message(error))))
+            answers = dict.fromkeys(group, Answer(problem=redacted(message(error))))
         for key, future in futures.items():
             if self._under_way.get(key) is future:
                 del self._under_way[key]
@@ -231,6 +253,8 @@ class Asker:
                 else:
                     loop = asyncio.get_running_loop()
                     answer = await loop.run_in_executor(self._threads, lambda: self.function(*arguments))
+                    if inspect.isawaitable(answer):  # a callable object, or a lambda around an async function
+                        answer = await answer
         except TimeoutError:
             if alarm.expired():
                 raise TimeoutError(f"no answer in {limit:g} s") from None
@@ -261,7 +285,3 @@ class Asker:
         if self.rules.price is not None:
             return self.rules.price
         return self._paid / self._calls if self._calls else 0.0
-
-
-def _message(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -18,13 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from anabranch.calls.answer_cache import AnswerCache
-from anabranch.calls.asking import Asker, Asking
+from anabranch.calls.asking import Answer, Asker, Asking
 from anabranch.calls.meter import Meter
 from anabranch.calls.reply import Bill
 from anabranch.calls.secrets import redacted
 from anabranch.calls.shared_table import SharedTable
 from anabranch.calls.wire import Answers, Predicate, Question, address, packed, received
-from anabranch.side_process import sole
+from anabranch.side_process import ready, sole
 
 IDLE_SECONDS = 10.0
 LOOK_SECONDS = 0.5
@@ -36,6 +36,7 @@ class Caller:
     def __init__(self, folder: Path) -> None:
         self._folder, self._cache = folder, AnswerCache(folder)
         self._askers: dict[str, Asker] = {}
+        self._under_way: dict[bytes, asyncio.Future[Answer]] = {}
         self._meters: dict[Path, Meter] = {}
         self._clients = 0
         self._used = time.monotonic()
@@ -94,10 +95,15 @@ class Caller:
         """Take a predicate in, unless it is known; one with the same rate shares its places."""
         if predicate.identity in self._askers:
             return
+        sys.path += [path for path in predicate.paths if path not in sys.path]  # of another program, maybe
         function = pickle.loads(predicate.function)
-        cache = self._cache if predicate.repeatable else None
         self._askers[predicate.identity] = Asker(
-            predicate.name, function, predicate.rules, cache, lambda places: self._places(predicate, places)
+            predicate.name,
+            function,
+            predicate.rules,
+            self._cache if predicate.repeatable else None,
+            lambda places: self._places(predicate, places),
+            self._under_way,
         )
 
     def _places(self, predicate: Predicate, places: int) -> SharedTable:
@@ -112,6 +118,7 @@ async def run(folder: Path) -> None:
         if own:
             caller = Caller(folder)
             server = await asyncio.start_unix_server(caller.serve, place)
+            ready()
             await caller.wait_until_idle()
             server.close()
 

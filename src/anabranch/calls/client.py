@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anabranch import side_process
-from anabranch.calls.reply import Bill
+from anabranch.calls.asking import Answer
+from anabranch.calls.reply import Bill, Unasked
 from anabranch.calls.rules import CallRules
 from anabranch.calls.wire import Answers, Predicate, Question, address, exchanged
 from anabranch.errors import ResourceError
 
 TRIES = 3
 
-_lines: dict[tuple[int, Path], socket.socket] = {}
+
+class _Lines(threading.local):
+    """Lines to callers, one per thread: who waits for an answer has a line alone."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[int, Path], socket.socket] = {}
+
+
+_lines = _Lines()
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,17 @@ class CallClient:
                 f"predicate {self.name!r} could not be asked: {found.problem}",
                 hint="its function and what that imports must load in a process of their own",
             )
-        failures = {at: each.problem for at, each in enumerate(found.answers) if each.problem is not None}
+        failures = {at: said for at, each in enumerate(found.answers) if (said := self._error(each)) is not None}
         return [each.value for each in found.answers], failures
+
+    def _error(self, answer: Answer) -> str | None:
+        """What went wrong, if that is an error; a row that was not asked has no answer at all."""
+        excused = self.rules.error_is_null and not isinstance(answer.problem, Unasked)
+        return None if excused else answer.problem
+
+    def renewal(self) -> str:
+        """How answers that were kept are left behind."""
+        return f"this answer is kept for version {self.rules.version!r}: give the mended function another version=..."
 
     def take_bill(self) -> Bill:
         """What rows have cost since the last time."""
@@ -74,7 +94,7 @@ class CallClient:
         return total
 
     def _ask(self, rows: list[tuple[Any, ...]]) -> Answers:
-        predicate = Predicate(self.name, self.function, self.rules, self.repeatable)
+        predicate = Predicate(self.name, self.function, self.rules, self.repeatable, tuple(filter(None, sys.path)))
         question = Question(predicate.identity, rows, self.meter, self.budget, self.scope)
         for _ in range(TRIES):
             line = connected(self.folder)
@@ -85,7 +105,7 @@ class CallClient:
                     found = exchanged(line, question) if met.problem is None else met
                 return found
             except (ConnectionError, OSError):  # it was killed; what it had been answered is kept
-                _lines.pop((os.getpid(), self.folder), None)
+                _lines.of.pop((os.getpid(), self.folder), None)
         raise ResourceError(
             f"the process that makes the calls of predicate {self.name!r} ends again and again",
             hint="its function may end the process, or use more memory than there is",
@@ -95,16 +115,15 @@ class CallClient:
 def connected(folder: Path) -> socket.socket:
     """A line to the caller of a folder, which is started if there is none."""
     own = (os.getpid(), folder)
-    if own not in _lines:
-        _lines[own] = _connect(folder)
-    return _lines[own]
+    if own not in _lines.of:
+        _lines.of[own] = _connected(folder)
+    return _lines.of[own]
 
 
-def _connect(folder: Path) -> socket.socket:
-    line = side_process.connected(address(folder), "anabranch.calls.caller", str(folder))
-    if line is None:
-        raise ResourceError(
-            f"no process could be started to make the calls whose answers are kept in {str(folder)!r}",
-            hint="workers need to be able to start processes, and to write to that folder",
-        )
-    return line
+def _connected(folder: Path) -> socket.socket:
+    hint = "workers need to be able to start processes, and to write to that folder, on a local disk"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return side_process.connected(address(folder), "anabranch.calls.caller", str(folder))
+    except OSError as error:
+        raise ResourceError(f"answers cannot be kept in {str(folder)!r}: {error}", hint=hint) from error

@@ -55,9 +55,12 @@ class Rate:
     def __post_init__(self) -> None:
         most, _ = self.token_window
         _ = self.request_window
+        if self.requests is None and self.tokens is None:
+            raise QueryError("a rate without a limit", hint='say requests="600/min", tokens="90000/min", or both')
         if self.call_tokens is not None and not 0 < self.call_tokens <= most:
             raise QueryError(
-                f"call_tokens is {self.call_tokens!r}", hint="how many tokens one call takes at most; tokens covers it"
+                f"call_tokens is {self.call_tokens!r}, and tokens is {self.tokens!r}",
+                hint="call_tokens is the most that one call takes, and no more than a window has",
             )
 
     @property

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any
+
+from anabranch.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -21,11 +25,22 @@ class Reply:
 
     >>> Reply(0.8, tokens=120, money=0.0004).value
     0.8
+    >>> Reply(0.8, money="0.0004")
+    Traceback (most recent call last):
+        ...
+    anabranch.errors.DataError: a reply has money='0.0004'
+      hint: a number from 0 on: what the call has cost
     """
 
     value: Any
     tokens: float = 0.0
     money: float | None = None
+
+    def __post_init__(self) -> None:
+        given: Any
+        for name, given in (("tokens", self.tokens), ("money", self.money or 0.0)):
+            if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
+                raise DataError(f"a reply has {name}={given!r}", hint="a number from 0 on: what the call has cost")
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +42,8 @@ class CallRules:
         Of the function: answers of another version are not used.
     kept_as
         Name under which answers are kept; the predicate's, where there is none.
+    error_is_null
+        Whether a call without an answer, after a time-out say, answers NULL, as a look-up that finds nothing does.
     """
 
     concurrency: int = 16
@@ -52,6 +55,7 @@ class CallRules:
     batch: int | None = None
     version: str = "1"
     kept_as: str = ""
+    error_is_null: bool = False
 
     @property
     def price(self) -> float | None:
@@ -83,6 +87,8 @@ def call_rules(name: str, options: dict[str, Any]) -> CallRules:
     if "cost" in given and not _is_cost(given["cost"]):
         hint = 'use "time", "money" (each reply tells it), or the money that a call costs'
         raise QueryError(f"{where} cost={given['cost']!r}", hint=hint)
+    if not isinstance(given.get("cache", ""), str | os.PathLike):
+        raise QueryError(f"{where} cache={given['cache']!r}", hint="the name of a folder for its answers")
     if "cache" in given:
         given["cache"] = folder_of(given["cache"], f"the cache of predicate {name!r}")
     return CallRules(**{**given, "version": str(given.get("version", CallRules.version))})

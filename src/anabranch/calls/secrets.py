@@ -9,12 +9,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
 
 NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 SHORTEST = 8
+OF_SPARK = ("SPARK_", "PYSPARK_", "PYTHON_WORKER_")
+"""Secrets between the processes of one session: other ones in each."""
 
 
 def redacted(text: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -27,6 +30,18 @@ def redacted(text: str, environment: Mapping[str, str] = os.environ) -> str:
 def leaked(data: bytes, environment: Mapping[str, str] = os.environ) -> str | None:
     """The name of a secret whose value is in some data."""
     return next((name for name, value in _secrets(environment) if value.encode() in data), None)
+
+
+def fingerprint(environment: Mapping[str, str] = os.environ) -> str:
+    """Tells environments with different secrets apart, those of Spark's own left out.
+
+    >>> fingerprint({"MODEL_API_KEY": "sk-123456789"}) == fingerprint({"MODEL_API_KEY": "sk-123456780"})
+    False
+    >>> fingerprint({"PYTHON_WORKER_FACTORY_SECRET": "0123456789"}) == fingerprint({})
+    True
+    """
+    known = sorted(pair for pair in environment.items() if NAMES.search(pair[0]) and not pair[0].startswith(OF_SPARK))
+    return hashlib.sha256(repr(known).encode(errors="surrogateescape")).hexdigest()
 
 
 def _secrets(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

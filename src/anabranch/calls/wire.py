@@ -7,13 +7,14 @@ import hashlib
 import pickle
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from anabranch.calls.asking import Answer
 from anabranch.calls.reply import Bill
 from anabranch.calls.rules import CallRules
+from anabranch.calls.secrets import fingerprint
 from anabranch.side_process import exactly, place_of
 
 _SIZE = struct.Struct("!Q")
@@ -21,17 +22,18 @@ _SIZE = struct.Struct("!Q")
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate that a client is going to ask; with its function, pickled."""
+    """A predicate that a client is going to ask; with its function, pickled, and where what it imports is found."""
 
     name: str
     function: bytes
     rules: CallRules
     repeatable: bool
+    paths: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """Tells it from others, also from an earlier version under the same name."""
-        return hashlib.sha256(pickle.dumps((self.name, self.function, self.rules, self.repeatable))).hexdigest()
+        return hashlib.sha256(pickle.dumps(astuple(self))).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,12 @@ class Answers:
 
 
 def address(folder: Path) -> Path:
-    """The socket of a folder's caller, on this machine; a folder's own path may be too long for one."""
-    return place_of("calls", str(folder.resolve()))
+    """The socket of a folder's caller, on this machine; a folder's own path may be too long for one.
+
+    Functions read secrets from the environment. Programs whose secrets differ have callers of their own, so that none
+    asks with the key of another.
+    """
+    return place_of("calls", f"{folder.resolve()} {fingerprint()}")
 
 
 def packed(message: Any) -> bytes:

@@ -237,7 +237,8 @@ class Engine:
         """Register a function for use in queries; conditions that call it are ordered while they run.
 
         One that calls a model or a service, as any `async def` function does, takes the options of `ab.predicate` for
-        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`.
+        that: `cache`, `timeout`, `rate`, `retries`, `concurrency`, `version`. With `on_error="null"` it is a look-up:
+        where there is no answer, after a time-out say, it is NULL; by default the query fails.
         """
         self._registration.require_free(name)
         self._runtime.functions.add(name, function, returns, calling)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from sqlglot import exp
 from anabranch.calls.client import CallClient
 from anabranch.calls.rules import CallRules, call_rules
 from anabranch.cql.bound_query import without_number
-from anabranch.errors import DataError
+from anabranch.errors import DataError, QueryError, suggest
 from anabranch.expressions import Scalar
 from anabranch.model.build import native, predicate
 from anabranch.model.names import quoted
@@ -60,7 +60,7 @@ class Calling:
         if failures:
             raise DataError(
                 f"function {self.client.name!r} has no answer: {next(iter(failures.values()))}",
-                hint="let it return None for such rows",
+                hint='let it return None for such rows, or register it with on_error="null"',
             )
         return pa.array(values, self.kind)
 
@@ -87,7 +87,7 @@ class Functions:
         if not calling and not inspect.iscoroutinefunction(function):
             self._spark.udf.register(name, F.udf(function, returns))
         else:
-            self._rules[name] = replace(call_rules(name, calling), kept_as=name)
+            self._rules[name] = _rules(name, calling)
             self._spark.udf.register(name, self._calling(name, function, returns))
         self._functions[name] = (function, returns)
         self._added()
@@ -142,6 +142,18 @@ class Functions:
             test = _is_false if negated else None
             return PythonPredicate(name, function=function, columns=tuple(columns), test=test, calls=rules)
         return predicate(Negated(function) if negated else function, *columns, name=name)
+
+
+def _rules(name: str, calling: dict[str, Any]) -> CallRules:
+    on_error = calling.get("on_error", "raise")
+    if on_error not in ("raise", "null"):
+        raise QueryError(f"function {name!r} has on_error={on_error!r}", hint='use on_error="raise" or on_error="null"')
+    known = ["on_error", *(f.name for f in fields(CallRules) if f.name not in ("kept_as", "error_is_null"))]
+    options = {option: value for option, value in calling.items() if option != "on_error"}
+    for option in options:
+        if option not in known:
+            raise QueryError(f"function {name!r} has no option {option!r}", hint=suggest(option, known, "options"))
+    return replace(call_rules(name, options), kept_as=name, error_is_null=on_error == "null")
 
 
 def _is_column(argument: exp.Expr) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from anabranch.errors import ResourceError
+from anabranch.spark.quiet_errors import quiet_errors
 
 
 def is_connect(item: Any) -> bool:
@@ -20,6 +24,21 @@ def plan_text(df: DataFrame, section: str) -> str:
     text: str = df._explain_string(extended=True)  # type: ignore[operator]
     found = re.search(rf"== {section} Logical Plan ==\n(.*?)\n\n==", text, re.DOTALL)
     return found[1] if found else ""
+
+
+@cache
+def observes(spark: SparkSession) -> bool:
+    """Whether a server of Spark Connect hands back what is observed, as Spark does; others are asked once."""
+    if spark.conf.get("spark.app.id", None) is not None:
+        return True
+    from pyspark.sql.connect.observation import Observation
+
+    try:
+        with quiet_errors():
+            spark.range(1).observe(Observation(), F.count(F.lit(1)).alias("rows")).collect()  # type: ignore[arg-type]
+    except PySparkException:
+        return False
+    return True
 
 
 def require_classic(spark: SparkSession) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anabranch.side_process import exactly, sole
+from anabranch.side_process import exactly, ready, sole
 
 MODULE = "anabranch.spark.continuous.cell_host"
 IDLE_SECONDS = 600.0
@@ -143,6 +143,7 @@ def run(place: Path, parent: int) -> None:
 
         server.bind(str(place))
         server.listen()
+        ready()
         host = Host(parent)
         threading.Thread(target=_accept, args=(server, host), daemon=True).start()
         host.wait_until_useless()

@@ -115,10 +115,10 @@ def start_hosts(family: str) -> None:
 
 
 def _connected(place: Path) -> socket.socket:
-    line = connected(place, MODULE, str(place), str(os.getppid()))
-    if line is None:
+    try:
+        return connected(place, MODULE, str(place), str(os.getppid()))
+    except OSError as error:
         raise ResourceError(
-            "no process could be started to hold the state of cells",
+            f"no process could be started to hold the state of cells: {error}",
             hint="workers need to be able to start processes, and to write to the folder of temporary files",
-        )
-    return line
+        ) from error

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +26,12 @@ from anabranch.errors import ResourceError
 from anabranch.spark.connect import is_connect
 from anabranch.spark.filters.batch_verdict import BatchVerdict
 from anabranch.spark.filters.filter_task import FilterTask
-from anabranch.spark.filters.identities import with_identities_of
 from anabranch.spark.filters.letters import Outbox, gathered
 from anabranch.spark.filters.undecided import ERROR_TYPE, lacks, noted
-from anabranch.spark.mailbox import Recipient
 from anabranch.spark.names import unused_name, written
+
+if TYPE_CHECKING:
+    from anabranch.spark.mailbox import Recipient
 
 Packed = Callable[[BatchVerdict, bool], pa.Array]
 """What Spark is given for a batch, and whether that is the last one."""
@@ -122,6 +123,8 @@ def _with_map_in_arrow(df: DataFrame, task: FilterTask) -> DataFrame:
 
     Under way the columns are numbered, as `mapInArrow` takes neither dots in a name nor one name twice.
     """
+    from anabranch.spark.filters.identities import with_identities_of  # through Java: classic sessions only
+
     verdict = unused_name(df, "__anabranch")
     errors = [StructField(verdict, ERROR_TYPE)] if task.errors.column else []
     added = [*(StructField(n, t) for n, t in task.kept), *errors]

@@ -28,8 +28,8 @@ from pyspark.sql.types import (
     VariantVal,
 )
 
+from anabranch.calls.messages import message
 from anabranch.model.arrays import Mask, Rows, all_rows
-from anabranch.spark.filters.messages import message
 
 Converter = Callable[[Any], Any]
 

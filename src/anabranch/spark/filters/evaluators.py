@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.calls.client import CallClient
+from anabranch.calls.messages import message
 from anabranch.errors import DataError, ResourceError
 from anabranch.model.arrays import Mask, Rows
 from anabranch.model.predicates import Flavour
 from anabranch.ordering.pipeline import Verdict
 from anabranch.spark.filters.decode import ChunkColumns, true_mask
 from anabranch.spark.filters.encode import encoder, instants
-from anabranch.spark.filters.messages import message
 
 BOOLEAN = pa.bool_()
 MISFITS = (ArithmeticError, TypeError, ValueError, pa.ArrowException)
@@ -103,6 +103,8 @@ class Evaluator:
         if self.test is None:
             array, misfits = self._fitting(values, self.value_type)
             return array, array, misfits | failures
+        if self.caller is not None:  # its test must not meet what it was not written for: answers are kept
+            values, failures = self._without_misfits(values, failures)
         known = [i for i, v in enumerate(values) if v is not None]
         with _time_limit(self.name, self.time_limit):
             verdicts, refused = _call_each(self.test, [[values[i] for i in known]], len(known))
@@ -113,6 +115,10 @@ class Evaluator:
         decided, undecided = self._fitting(passed, BOOLEAN)
         kept, misfits = self._fitting(values if self.keep is not None else [], self.value_type)
         return decided, kept, undecided | misfits | failures
+
+    def _without_misfits(self, values: list[Any], failures: dict[int, str]) -> tuple[list[Any], dict[int, str]]:
+        _, misfits = self._fitting(values, self.value_type)
+        return [None if at in misfits else value for at, value in enumerate(values)], misfits | failures
 
     def _values(self, arguments: Sequence[list[Any]], rows: int) -> tuple[list[Any], dict[int, str]]:
         if self.caller is not None:
@@ -135,7 +141,8 @@ class Evaluator:
             return _converted(values, kind), {}
         except MISFITS:
             if len(values) == 1:
-                return pa.nulls(1, kind), {0: f"it returned {_misfit(values, kind)}, expected {kind}; {_remedy(kind)}"}
+                remedy = _remedy(kind) if self.caller is None else f"{_remedy(kind)}; {self.caller.renewal()}"
+                return pa.nulls(1, kind), {0: f"it returned {_misfit(values, kind)}, expected {kind}; {remedy}"}
         half = len(values) // 2
         (left, wrong_left), (right, wrong_right) = (self._fitting(v, kind) for v in (values[:half], values[half:]))
         return pa.concat_arrays([left, right]), wrong_left | {half + at: said for at, said in wrong_right.items()}

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.model.predicates import FilterStage, Predicate, constraints
 from anabranch.routing.route_plan import RoutePlan, shown_orders
-from anabranch.spark.connect import is_connect
+from anabranch.spark.connect import is_connect, observes
 from anabranch.spark.filters.filter_settings import FilterSettings, kinds_of
 from anabranch.spark.filters.ledger import Ledger
 from anabranch.spark.native.order import NativeOrder
@@ -17,7 +17,9 @@ from anabranch.spark.native.order import NativeOrder
 def what_runs(stage: FilterStage, df: DataFrame, policy: str) -> str:
     """What runs a stage, and how its order comes about."""
     if stage.executor == "arrow":
-        return "one Python node" + ("" if policy == "fixed" else ", adaptive inside every task")
+        counted = not is_connect(df) or observes(df.sparkSession)
+        said = "" if policy == "fixed" else ", adaptive inside every task"
+        return f"one Python node{said}{'' if counted else '; this server cannot observe, so reports stay empty'}"
     if policy == "fixed":
         return "native AND-chain"
     if is_connect(df):

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import base64
 import pickle
+import threading
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.spark.mailbox import Recipient
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+    from pyspark.sql.streaming.query import StreamingQueryManager
+
+    from anabranch.spark.mailbox import Recipient
 
 METRIC = "records"
 
@@ -102,7 +107,15 @@ class _Streams:
         session = str(spark.session_id)  # type: ignore[attr-defined]
         if session not in self._sessions:
             self._sessions.add(session)
-            spark.streams.addListener(Listener())
+            listener = Listener()
+            spark.streams.addListener(listener)
+            threading.Thread(target=_leave, args=(spark.streams, listener)).start()
+
+
+def _leave(streams: StreamingQueryManager, listener: StreamingQueryListener) -> None:
+    """Stop listening when the program ends: Spark's thread for that would keep it from ending."""
+    threading.main_thread().join()
+    streams.removeListener(listener)
 
 
 _streams = _Streams()

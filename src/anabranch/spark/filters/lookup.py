@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkContext
+from pyspark.sql.utils import is_remote
 
 from anabranch.errors import DataError, QueryError
 from anabranch.model.attributes import python_values
@@ -245,14 +245,24 @@ def member_test(lookup: LookupPredicate, values: pa.Array, rules: SessionRules) 
     return MemberTest(values.drop_null(), negate=lookup.negate, name=lookup.name, rules=rules)
 
 
+def _java() -> Any:
+    """Java's objects, to ask about a time zone; None on Spark Connect."""
+    if is_remote():
+        return None
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    return None if context is None else context._jvm
+
+
 def arrow_zone(lookup: LookupPredicate, zone: str) -> str:
     """A session's time zone by a name that Arrow knows, or as an offset: Spark also takes `GMT+9`, `JST` and `Z`."""
     if zone[0] not in "+-" and _is_known(zone):
         return zone
-    context = SparkContext._active_spark_context
+    jvm = _java()
     name = zone
-    if context is not None and context._jvm is not None:  # on Spark Connect there is none to ask
-        name = str(context._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).normalized().getId())
+    if jvm is not None:
+        name = str(jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).normalized().getId())
     name = "UTC" if name == "Z" else name
     if name[0] not in "+-" and not _is_known(name):
         raise QueryError(

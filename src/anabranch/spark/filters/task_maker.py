@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame
 from anabranch.model.predicates import FilterStage, LookupPredicate, Predicate, PythonPredicate
 from anabranch.ordering import Precedence
 from anabranch.routing import policies
-from anabranch.spark.connect import is_connect
+from anabranch.spark.connect import is_connect, observes
 from anabranch.spark.filters.admission import data_type, input_types, require_room_for_errors, value_type
 from anabranch.spark.filters.evaluators import BOOLEAN, Evaluator, IteratorAdapter
 from anabranch.spark.filters.filter_settings import FilterSettings, kinds_of
@@ -22,7 +23,9 @@ from anabranch.spark.filters.lookup_table import collect_values
 from anabranch.spark.filters.route_tuning import RouteTuning
 from anabranch.spark.filters.task_record import Kinds, Part
 from anabranch.spark.filters.task_spec import OrderingRules, StartingPoint, TaskInput, TaskOrigin
-from anabranch.spark.mailbox import Address, address_of
+
+if TYPE_CHECKING:
+    from anabranch.spark.mailbox import Address
 
 
 class TaskMaker:
@@ -74,7 +77,8 @@ class TaskMaker:
         """Where a task comes from, and where its record goes if it counts."""
         spark = df.sparkSession
         if is_connect(df):
-            return TaskOrigin(spark.session_id, self._ledger.new_node(), run, Outbox() if counted else None)  # type: ignore[attr-defined]
+            outbox = Outbox() if counted and observes(spark) else None
+            return TaskOrigin(spark.session_id, self._ledger.new_node(), run, outbox)  # type: ignore[attr-defined]
         application = spark.sparkContext.applicationId
         ledger = self._ledger_address(df) if counted else None
         return TaskOrigin(application, self._ledger.new_node(), run, ledger)
@@ -114,6 +118,8 @@ class TaskMaker:
         return StartingPoint(seed, plan, *self._ledger.tuned(part, kinds))
 
     def _ledger_address(self, df: DataFrame) -> Address:
+        from anabranch.spark.mailbox import address_of  # an accumulator: classic sessions only
+
         if self._address is None:
             self._address = address_of(self._ledger, df.sparkSession.sparkContext)
         return self._address

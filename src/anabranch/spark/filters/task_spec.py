@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType
 
@@ -15,7 +16,9 @@ from anabranch.ordering.precedence import Precedence
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.spark.filters.letters import Outbox
 from anabranch.spark.filters.task_record import Kinds
-from anabranch.spark.mailbox import Address
+
+if TYPE_CHECKING:
+    from anabranch.spark.mailbox import Address
 
 
 @dataclass(frozen=True)

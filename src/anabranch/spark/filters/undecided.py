@@ -91,18 +91,23 @@ def raised(df: DataFrame, errors: str) -> DataFrame:
     """All rows but those that were not asked; one with an error ends the job."""
     error = F.col(errors)
     failing = F.raise_error(error["text"]).cast("boolean")
-    return df.where(F.when(error["text"].isNotNull(), failing).otherwise(error.isNull())).drop(errors)
+    return df.where(F.when(_to_tell(errors), failing).otherwise(error.isNull())).drop(errors)
 
 
 def set_aside(df: DataFrame, errors: str, kept: Sequence[str]) -> DataFrame:
     """The rows on which something failed, with the name of the predicate and what it said."""
     added = {name: F.col(errors)[name] for name in (PREDICATE_COLUMN, ERROR_COLUMN)}
-    return df.where(F.col(errors)["text"].isNotNull()).withColumns(added).drop(errors, *kept)
+    return df.where(_to_tell(errors)).withColumns(added).drop(errors, *kept)
 
 
 def not_asked(df: DataFrame, errors: str, kept: Sequence[str]) -> DataFrame:
     """The rows about which a predicate could not be asked, as they came."""
     return df.where(F.col(errors).isNotNull() & F.col(errors)["text"].isNull()).drop(errors, *kept)
+
+
+def _to_tell(errors: str) -> Column:
+    """Whether a row has an error; where there is none, some servers have texts in it all the same."""
+    return F.col(errors).isNotNull() & F.col(errors)["text"].isNotNull()
 
 
 def _may_fail_in_spark(p: Predicate) -> bool:

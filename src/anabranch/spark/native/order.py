@@ -16,7 +16,6 @@ from operator import and_
 from typing import Any
 
 import numpy as np
-from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
@@ -289,6 +288,10 @@ def _is_complete(observation: Observation) -> bool:
 
 def _metrics(observation: Observation) -> dict[str, Any]:
     """What was observed; nothing where Spark has seen that no row is wanted, and made no pass at all."""
+    if is_connect(observation):
+        return observation.get
+    from py4j.protocol import Py4JError
+
     try:
         return observation.get
     except Py4JError:

@@ -12,14 +12,21 @@ ZeroDivisionError: division by zero (<doctest ...>, line 2)
 from __future__ import annotations
 
 import os
+from concurrent import futures
 from pathlib import Path
 
-CALLERS = str(Path(__file__).parent)
+PACKAGE = Path(__file__).parents[1]
+CALLERS = (
+    str(PACKAGE / "calls"),
+    str(PACKAGE / "spark" / "filters"),
+    str(Path(futures.__file__).parent),
+)
+"""Who calls functions: a function's own lines come behind theirs."""
 CONVERTERS = {"pandas", "pyarrow"}
 """Where a value fails that never reaches a function."""
 
 
-def message(error: Exception) -> str:
+def message(error: BaseException) -> str:
     """Kind, text and place of an exception, as a text that can be written anywhere."""
     try:
         said = str(error)
@@ -28,7 +35,7 @@ def message(error: Exception) -> str:
     return f"{type(error).__name__}: {said}{_place(error)}".encode(errors="backslashreplace").decode()
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """The line of the function that was called, however deep below it the error was raised; none if it is built in."""
     step = error.__traceback__
     while step is not None and step.tb_frame.f_code.co_filename.startswith(CALLERS):
