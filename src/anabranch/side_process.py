@@ -22,7 +22,15 @@ from pathlib import Path
 START_SECONDS = 60.0
 START_AGAIN_SECONDS = 2.0
 
-_started: list[subprocess.Popen[bytes]] = []
+
+class _Outliving(subprocess.Popen[bytes]):
+    """A process that is meant to go on when this one ends, of which Python would warn."""
+
+    def __del__(self) -> None:
+        """Leave it alone."""
+
+
+_started: list[_Outliving] = []
 
 
 def place_of(kind: str, name: str) -> Path:
@@ -52,7 +60,7 @@ def connected(place: Path, module: str, *arguments: str) -> socket.socket | None
 def start(module: str, *arguments: str) -> None:
     """Run a module in a process that finds what this one imports."""
     _started[:] = [each for each in _started if each.poll() is None]  # the system remembers those that have ended
-    process = subprocess.Popen(
+    process = _Outliving(
         [sys.executable, "-m", module, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         stdin=subprocess.DEVNULL,
