@@ -5,10 +5,15 @@ SPARKS := 4.0 4.1 4.2 4.3
 
 # Test modules run in two processes, each with a Spark session of its own; `make test JOBS=1` runs them one by one.
 JOBS     ?= 2
-PARALLEL := -n $(JOBS) --dist loadfile
+PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder -o tmp_path_retention_policy=failed
 
-# Each process has one core: threads of linear algebra would wait for each other.
+# Each process has one core: threads of linear algebra would wait for each other. Engines sync what they write: on a
+# disk in memory, if there is a large one, tests do not wait for that.
+MEMORY := $(shell df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4096 { print $$6 }')
 quick test test-full: export OPENBLAS_NUM_THREADS = 1
+ifneq ($(MEMORY),)
+quick test test-full: export TMPDIR = $(MEMORY)
+endif
 
 # The first Python that is new enough and can make a virtual environment; `make PYTHON=...` overrides.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[1]
+WORKERS = Path(__file__).with_name("workers")
 REAL_DATA = ROOT.parent / "shared" / "data"
 
 # Queries are many and small here, in the programs that tests start, too: the compiler's last steps cost more than they
-# save. Without them Java has little room for compiled code, and stops to compile when that is full.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+# save. Without them Java has little room for compiled code, and stops to compile when that is full. To collect garbage
+# beside the program takes cores from it.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 
 # Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
 # the profile `soak` looks for new ones.
@@ -47,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in item.iter_markers("full"):
             if not marker.kwargs.get("reason"):
                 raise pytest.UsageError(f"{item.nodeid}: say why with full(reason='...')")
+    long = {item.path for item in items if item.get_closest_marker("spark") is not None}
+    items.sort(key=lambda item: item.path not in long)  # short modules fill what long ones leave at the end
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +67,9 @@ def no_session_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the test run: starting it takes longer than most tests."""
-    session = local_session("anabranch-tests", cores=2)
+    with pytest.MonkeyPatch.context() as patch:  # Java keeps the environment in which it starts, and so do its workers
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(WORKERS), os.environ.get("PYTHONPATH")])))
+        session = local_session("anabranch-tests", cores=2, **{"spark.python.daemon.module": "ready_workers"})
     yield session
     session.stop()
 

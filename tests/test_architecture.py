@@ -64,6 +64,13 @@ def test_every_room_is_listed_once() -> None:
     assert {*rooms, "logical_plan", "expressions"} == there
 
 
+def test_packages_of_the_page_for_contributors_are_rooms() -> None:
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    names = [name for row in table for name in re.findall(r"`(\w+)`", row)]
+    assert {"engine", "cql", "ordering"} < set(names)
+    assert all((SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists() for name in names)
+
+
 @pytest.mark.parametrize("row", changes(), ids=lambda row: row[0])
 def test_a_change_touches_three_places_at_most(row: list[str]) -> None:
     places = {path for path in paths(row[1]) if not path.startswith("tests/")}

@@ -24,6 +24,14 @@ START_SECONDS = 60.0
 START_AGAIN_SECONDS = 2.0
 MOST_BYTES = 100_000
 
+
+class _Outliving(subprocess.Popen[bytes]):
+    """A process that is meant to go on when this one ends, of which Python would warn."""
+
+    def __del__(self) -> None:
+        """Leave it alone."""
+
+
 _started: list[_Started] = []
 
 
@@ -58,7 +66,7 @@ def connected(place: Path, module: str, *arguments: str) -> socket.socket:
 class _Started:
     """A process, and the file, without a name, of what it says until it is `ready`."""
 
-    process: subprocess.Popen[bytes]
+    process: _Outliving
     said: int
 
     @property
@@ -79,7 +87,7 @@ def start(module: str, *arguments: str) -> _Started:
         os.close(each.said)
     said, name = tempfile.mkstemp()
     os.unlink(name)
-    process = subprocess.Popen(
+    process = _Outliving(
         [sys.executable, "-m", module, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         stdin=subprocess.DEVNULL,

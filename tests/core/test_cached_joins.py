@@ -163,6 +163,12 @@ def advanced(join: MultiJoin, ticks: range, often: int) -> list[tuple[bool, tupl
     return changes
 
 
+@pytest.mark.parametrize(
+    "kernels",
+    [pytest.param(False, marks=pytest.mark.full(reason="slow in numpy")), True],
+    ids=["numpy", "compiled"],
+    indirect=True,
+)
 def test_a_cache_comes_for_the_stream_with_most_rows_and_follows_it() -> None:
     join = adaptive()
     first = advanced(join, range(6), often=2)

@@ -144,3 +144,11 @@ def test_a_host_ends_with_its_parent() -> None:
         line.settimeout(PATIENCE_SECONDS)
         assert line.recv(1) == b"", "it has closed the line"
     assert not place.exists()
+
+
+def test_a_process_that_starts_a_host_ends_without_a_warning(tmp_path: Path) -> None:
+    start = f"side_process.start({MODULE!r}, {str(tmp_path / 'host')!r}, str(os.getpid()))"
+    program = [sys.executable, "-W", "always", "-c", f"import os; from anabranch import side_process; {start}"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    ended = subprocess.run(program, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": paths})
+    assert "ResourceWarning" not in ended.stderr

@@ -160,6 +160,15 @@ def test_a_set_of_values_takes_one_test() -> None:
     assert tree.assign({"zone": zones}, 60).tolist() == labels.tolist()
 
 
+def test_whole_numbers_of_few_values_are_told_apart_by_value_and_others_by_range() -> None:
+    hours = np.arange(24.0).repeat(5)
+    labels = (hours % 3 == 0).astype(np.int64)
+    tree = DecisionTree.learn({"hour": hours}, labels, max_depth=1)
+    assert tree.assign({"hour": hours}, 120).tolist() == labels.tolist()
+    broken = DecisionTree.learn({"hour": hours + 0.5}, labels, max_depth=1)
+    assert broken.assign({"hour": hours + 0.5}, 120).tolist() != labels.tolist()
+
+
 def test_six_values_with_a_label_each_fit_into_depth_three() -> None:
     zones = text(list("abcdef") * 10)
     labels = np.array([3, 0, 5, 1, 4, 2] * 10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import duckdb
 import pyarrow as pa
@@ -45,6 +46,13 @@ def test_more_operators_than_an_aggregation_takes_share_several() -> None:
     assert [sources.count(each) for each in dict.fromkeys(sources)] == [MOST_TOGETHER, 2]
 
 
+@cache
+def duckdb_session() -> duckdb.DuckDBPyConnection:
+    session = duckdb.connect()
+    session.execute("CREATE MACRO shr(value, bits) AS value >> bits")
+    return session
+
+
 def answers(wanted: Wanted, table: pa.Table) -> list[tuple[object, ...]]:
     """The rows that it wants, as DuckDB finds them."""
     condition = " AND ".join(f"({each.sql})" for each in wanted.select.conditions) or "true"
@@ -53,11 +61,9 @@ def answers(wanted: Wanted, table: pa.Table) -> list[tuple[object, ...]]:
     text = text.replace("`", '"').replace("named_struct(", "struct_pack(").replace("shiftright(", "shr(")
     for field in ("_count", "_low", "_high"):
         text = text.replace(f"'{field}',", f"{field} :=")
-    with duckdb.connect() as session:
-        session.register("rows", table)
-        session.execute("CREATE MACRO shr(value, bits) AS value >> bits")
-        text = re.sub(r"(\d)L\b", r"\1", text)
-        return sorted(map(str, session.execute(text).fetchall()))  # type: ignore[arg-type]
+    session = duckdb_session()
+    session.register("rows", table)
+    return sorted(map(str, session.execute(re.sub(r"(\d)L\b", r"\1", text)).fetchall()))  # type: ignore[arg-type]
 
 
 @given(

@@ -18,7 +18,7 @@ from cql.streams import SECOND, Case, Cuts, Stream
 from seeds import drawn
 
 CASES = 50_000 if os.environ.get("ANABRANCH_SOAK") else 1000
-DRAWN_CASES = 40
+DRAWN_CASES = 24
 SHRINKING_CASES = 1000
 CHUNK = 25
 

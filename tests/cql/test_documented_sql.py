@@ -12,7 +12,7 @@ from cql.local import LocalEngine
 from cql.streams import SECOND, Case, Cuts, Relation, Stream
 from seeds import daily_seed
 
-CASES = 60
+CASES = 30
 FULL_CASES = 1000
 SOAK_CASES = 20_000
 

@@ -21,6 +21,7 @@ from anabranch.errors import QueryError
 from cql.answers import answered, before, expected
 from cql.oracle import Oracle
 from cql.streams import Row, Stream
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +89,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return lambda time: monkeypatch.setattr(ingest, "now", lambda: time)
 
 
-@pytest.mark.parametrize("texts", [(ROWS,), (ROWS, BUSY)], ids=["as rows come", "through the buffer"])
+@pytest.mark.parametrize("texts", tiers([(ROWS, BUSY), (ROWS,)], fast=1), ids=["through the buffer", "as rows come"])
 def test_times_of_arrival_grow_over_batches_and_restarts_though_the_clock_goes_back(
     texts: tuple[str, ...], spark: SparkSession, tmp_path: Path, clock: Callable[[int], None]
 ) -> None:

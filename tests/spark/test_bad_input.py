@@ -22,6 +22,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 import anabranch as ab
 from anabranch.errors import QueryError, ResourceError, UnknownColumn
 from anabranch.spark.filters import lookup_table
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -364,17 +365,9 @@ FAILING: dict[str, tuple[Filtered, str]] = {
         lambda df: ab.where(df, ab.predicate(lambda a: "yes", "a", name="p")),
         "predicate 'p' failed on a row that no other predicate rejects: it returned str, expected bool",
     ),
-    "number": (
-        lambda df: ab.where(df, ab.predicate(lambda a: 1, "a", name="p")),
-        "predicate 'p' failed on a row that no other predicate rejects: it returned int, expected bool",
-    ),
     "short column": (
         lambda df: ab.where(df.coalesce(1), ab.predicate(shorter, "a", name="p")),
         "predicate 'p' returned 63 values for 64 rows",
-    ),
-    "column of another type": (
-        lambda df: ab.where(df, ab.predicate(integers, "a", name="p")),
-        "predicate 'p' returned int32, expected bool",
     ),
     "always raising": (
         lambda df: ab.where(df.coalesce(1), ab.predicate(raising, "id", name="p")),
@@ -383,6 +376,22 @@ FAILING: dict[str, tuple[Filtered, str]] = {
             "RuntimeError: no answer for 0 (test_bad_input.py, line "
         ),
     ),
+    "look-up of another type": (
+        lambda df: ab.where(df, ab.lookup("a", {"x"}, name="p")),
+        "'p' looks up values of type int32 among values of type string",
+    ),
+    "hanging": (
+        lambda df: ab.where(df, ab.predicate(lambda a: time.sleep(60), "a", time_limit=0.2, name="p")),
+        "predicate 'p' took longer than its limit of 0.2 s on one chunk of rows",
+    ),
+    "number": (
+        lambda df: ab.where(df, ab.predicate(lambda a: 1, "a", name="p")),
+        "predicate 'p' failed on a row that no other predicate rejects: it returned int, expected bool",
+    ),
+    "column of another type": (
+        lambda df: ab.where(df, ab.predicate(integers, "a", name="p")),
+        "predicate 'p' returned int32, expected bool",
+    ),
     "sometimes raising": (
         lambda df: ab.where(df.coalesce(1), ab.predicate(lambda id: 1 / (id - 900) != 0, "id", name="p")),
         (
@@ -390,17 +399,9 @@ FAILING: dict[str, tuple[Filtered, str]] = {
             "ZeroDivisionError: division by zero (test_bad_input.py, line "
         ),
     ),
-    "look-up of another type": (
-        lambda df: ab.where(df, ab.lookup("a", {"x"}, name="p")),
-        "'p' looks up values of type int32 among values of type string",
-    ),
     "prefixes of numbers": (
         lambda df: ab.where(df, ab.lookup("a", {"1"}, match="prefix", name="p")),
         "'p' looks for prefixes in values of type int32",
-    ),
-    "hanging": (
-        lambda df: ab.where(df, ab.predicate(lambda a: time.sleep(60), "a", time_limit=0.2, name="p")),
-        "predicate 'p' took longer than its limit of 0.2 s on one chunk of rows",
     ),
     "kept value of another type": (
         lambda df: ab.where(df, ab.predicate(str, "id", returns="long", keep="n", test=always, name="p")),
@@ -409,7 +410,11 @@ FAILING: dict[str, tuple[Filtered, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", FAILING)
+MESSAGES_AT_ONCE = 5
+"""The others are pure tests of evaluators, too."""
+
+
+@pytest.mark.parametrize("case", tiers(FAILING, MESSAGES_AT_ONCE, "every case ends workers; see `test_evaluators.py`"))
 def test_a_job_that_fails_names_the_predicate(rows: DataFrame, case: str) -> None:
     build, message = FAILING[case]
     with pytest.raises(PySparkException) as caught:
@@ -550,7 +555,7 @@ def test_timestamps_follow_the_session_s_zone(spark: SparkSession, settings_of: 
         assert [r.hour for r in ab.where(df, ours).collect()] == [23, 23]
 
 
-@pytest.mark.parametrize("name", ["a b", "a.b", "a`b", "ünïcode", "select", "__anabranch"])
+@pytest.mark.parametrize("name", tiers(["a.b", "a`b", "ünïcode", "__anabranch", "a b", "select"], fast=4))
 def test_columns_of_any_name_can_be_read_and_carried(spark: SparkSession, name: str) -> None:
     df = spark.range(100).select(F.col("id").alias(name), F.lit(1).alias("one"))
     read = ab.where(df, ab.predicate(lambda v: v < 10, name, name="p"), ab.lookup(name, range(5, 100)))
@@ -632,7 +637,7 @@ ODD = """
 """
 
 
-@pytest.mark.parametrize("policy", ["auto", "content", "mesh", "content-learns"])
+@pytest.mark.parametrize("policy", tiers(["auto", "content-learns", "content", "mesh"], fast=2))
 def test_columns_that_python_cannot_read_are_not_used_for_routes(spark: SparkSession, policy: str) -> None:
     df = spark.sql(ODD)
     native = [F.col("text").rlike("1.*2"), F.col("broken").rlike("[0-3]")]

@@ -84,6 +84,7 @@ def test_they_do_not_meet_anywhere(engine: ab.Engine, text: str) -> None:
         ("Select k From a Where k", "a condition is needed, and this is a bigint at line 1, column 23"),
         ("Select upper(l) From a", "at line 1, column 8"),
         ("Select size(k) From a", "at line 1, column 8"),
+        ("Select k From a Where k ILike l", "at line 1, column 23"),
         ("Select greatest(s, k) From a", "should all be the same type"),
         ("Select m, Count(*) From a Group By m", "column 'm' is a map, and maps do not compare"),
     ],

@@ -285,7 +285,7 @@ def test_rows_out_of_order_change_nothing_and_late_or_unusable_ones_stay_aside(f
         assert line.split()[1:6] == ["2026-01-01", "00:00:30.000", "8", "1", "2"]
 
 
-@pytest.mark.parametrize("most_rows", [1_000_000, 5])
+@pytest.mark.parametrize("most_rows", tiers([1_000_000, 5], fast=1, reason="overlapping files are late in every tier"))
 def test_files_that_overlap_are_one_batch_if_they_are_there_when_the_stream_begins(
     feed: Feed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_rows: int
 ) -> None:

@@ -64,9 +64,11 @@ def test_a_bounded_run_gives_the_answers_of_all_queries_that_do_not_fail(
     assert "(test_failures.py, line " in str(failed)
     assert "\n  cut_off: stream 'cut' failed: a function raised OSError: the stream is cut" in str(failed)
     assert len(lines) == 2 + len(failing), "a line each, and a hint"
+    assert "quarantine" not in str(failed), "which is for filters"
     for name, error in failed.failures.items():
         assert isinstance(error, DataError)
         assert len(str(error)) < LONGEST_MESSAGE
+        assert "quarantine" not in str(error)
         assert error.__cause__ is not None, "all that Spark says is still there"
         assert engine.queries[name].status == "failed"
         assert str(error.what) in engine.describe("queries")

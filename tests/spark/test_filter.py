@@ -213,7 +213,7 @@ def test_a_kept_column_can_be_read_by_another_predicate(
     assert len(f.explain(rows).splitlines()) == 4, "one stage, its order, one constraint"
 
 
-@pytest.mark.parametrize("reader_first", [False, True])
+@pytest.mark.parametrize("reader_first", tiers([True, False], fast=1))
 def test_a_kept_column_can_be_read_by_native_predicates(rows: DataFrame, bag: Bag, reader_first: bool) -> None:
     keeper = ab.predicate(score, "text", returns="double", keep="score", test=lambda s: s > 0.2, name="keeper")
     some = F.sqrt("score").cast("string").rlike("7|8")
@@ -556,7 +556,7 @@ def test_the_first_failing_predicate_as_written_is_named_across_stages(spark: Sp
         ab.where(spark.range(6), fails("one"), F.rand() >= 0, fails("two")).count()
 
 
-@pytest.mark.parametrize("barrier", [False, True])
+@pytest.mark.parametrize("barrier", tiers([True, False], fast=1))
 def test_a_native_predicate_that_may_fail_is_not_asked_about_rows_with_errors(
     spark: SparkSession, barrier: bool
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 120
+SECONDS, SPEED = 120, 80
 PATIENCE_SECONDS = 280
 
 
@@ -36,7 +36,7 @@ def arrived(engine: ab.Engine, rows: int) -> None:
 
 def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, folder: Path) -> None:
     engine = ab.Engine(spark)
-    engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=40), timestamp="ts")
+    engine.stream("s", ab.replay(spark, folder, timestamp="ts", speed=SPEED), timestamp="ts")
     ticks: list[int] = []
     query = engine.query("Select n From s", "all").start(sink=lambda answer, tick: ticks.append(tick))
     began = time.monotonic()
@@ -46,7 +46,7 @@ def test_rows_come_in_order_at_the_pace_that_is_asked_for(spark: SparkSession, f
     engine.stop()
     assert sorted(row["n"] for row in query.to_dataframe().collect()) == list(range(SECONDS + 1))
     assert engine.late("s").count() == 0
-    assert seconds > SECONDS / 40 - 1
+    assert seconds > SECONDS / SPEED - 1
     assert len(ticks) > 1
 
 

@@ -31,6 +31,7 @@ from anabranch.spark.filters import task_counts
 from anabranch.spark.filters.ledger import Ledger
 from anabranch.spark.filters.reporting import build_report
 from anabranch.spark.filters.task_record import TaskKey, TaskRecord
+from tiers import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +61,7 @@ def filter_of_three(**options: Any) -> ab.Filter:
     )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", tiers(POLICIES, fast=4))
 def test_counts_add_up(rows: DataFrame, policy: str) -> None:
     f = filter_of_three(policy=policy, config=EAGER)
     passed = f.apply(rows).count()

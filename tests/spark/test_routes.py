@@ -17,6 +17,7 @@ from anabranch.errors import QueryError
 from anabranch.events import RoutesChanged
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.routing.value_classes import ValueClasses, ValueSplit
+from tiers import tiers
 
 pytestmark = pytest.mark.spark
 
@@ -116,7 +117,7 @@ def test_a_mesh_is_found_on_a_stream_and_used_by_its_next_micro_batches(
     assert {route.order[0] for route in f.report().routes} == {"p", "q"}
 
 
-@pytest.mark.parametrize("policy", ["content", "mesh"])
+@pytest.mark.parametrize("policy", tiers(["content", "mesh"], fast=1))
 def test_routes_are_found_reported_and_explained(rows: DataFrame, policy: str) -> None:
     f = ab.Filter(*predicates(), policy=policy)
     apply_until_routed(f, rows)
@@ -187,7 +188,7 @@ def test_what_was_learned_serves_the_next_run(
     assert starts_with_routes(g)
 
 
-@pytest.mark.parametrize("place", ["plan", "plan.json", "."])
+@pytest.mark.parametrize("place", tiers(["plan", "plan.json", "."], fast=1))
 def test_what_was_saved_can_be_a_state(
     rows: DataFrame, expected: list[int], learned: ab.Filter, tmp_path: Path, place: str
 ) -> None:
@@ -202,7 +203,7 @@ def test_what_was_saved_can_be_a_state(
     assert list(tmp_path.iterdir()) == files
 
 
-@pytest.mark.parametrize("place", ["state", "state.json"])
+@pytest.mark.parametrize("place", tiers(["state", "state.json"], fast=1))
 def test_what_a_state_has_learned_can_be_loaded(
     rows: DataFrame, expected: list[int], learned: ab.Filter, tmp_path: Path, place: str
 ) -> None:
@@ -247,7 +248,7 @@ def test_routes_found_after_loading_are_not_those_of_the_file(
     assert ids(f.apply(df.withColumn("zone", F.col("zone") == "north"))) == expected
 
 
-@pytest.mark.parametrize("damage", ["order", "costs", "drops", "parts"])
+@pytest.mark.parametrize("damage", tiers(["order", "costs", "drops", "parts"], fast=2))
 def test_a_damaged_file_is_refused(rows: DataFrame, tmp_path: Path, damage: str) -> None:
     """An order without one of the predicates would let all rows pass that it drops."""
     f = ab.Filter(*predicates(), policy="agreedy")
@@ -316,7 +317,7 @@ def test_routes_learned_on_another_schema_are_refused(rows: DataFrame, learned: 
         g.apply(rows.withColumn("zone", F.col("id")))
 
 
-@pytest.mark.parametrize("policy", ["auto", "mesh"])
+@pytest.mark.parametrize("policy", tiers(["auto", "mesh"], fast=1))
 def test_one_filter_serves_inputs_of_other_columns_and_types(rows: DataFrame, expected: list[int], policy: str) -> None:
     hidden = [ab.predicate(lambda h: odd("", h), name, name=name) for name in ("p", "q")]
     f = ab.Filter(*hidden, policy=policy)
@@ -393,7 +394,7 @@ def native() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("policy", ["auto", "content", "mesh"])
+@pytest.mark.parametrize("policy", tiers(["mesh", "auto", "content"], fast=1))
 def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str, tmp_path: Path) -> None:
     wide = rows.withColumn("text", F.repeat(F.concat("zone", F.col("id").cast("string")), 20))
     f = ab.Filter(*native(), policy=policy)

@@ -118,10 +118,11 @@ def test_the_last_step_is_each_query_s_own(spark: SparkSession, frame: DataFrame
     together = bags(made.run_batch())
     shared = {frozenset(names) for names in sharing(made._manifest).values()}
     assert shared == {frozenset({"pairs", "turned", "new", "some"}), frozenset({"many", "few", "sums"})}
+    alone = engine(spark, frame)
     for name, text in texts.items():
-        alone = engine(spark, frame)
-        alone.query(text, name="q", share=False)
-        assert bags(alone.run_batch())["q"] == together[name], name
+        alone.query(text, name=name, share=False)
+    assert bags(alone.run_batch()) == together
+    assert not sharing(alone._manifest)
 
 
 def test_joins_that_hand_on_different_columns_are_not_one(spark: SparkSession, frame: DataFrame) -> None:

@@ -137,7 +137,7 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Twelve predicates."""
     rng = _rng()
     rates, costs = rng.uniform(0.3, 0.95, 12).tolist(), rng.uniform(5, 30, 12).round().tolist()
-    work = build(spark, "width", independent(15_000 if quick else 150_000, rates, rng), costs, folder)
+    work = build(spark, "width", independent(15_000 if quick else 75_000, rates, rng), costs, folder)
     best = tuple(np.argsort(np.array(costs) / (1 - np.array(rates))).tolist())
     found = _race(
         work,
@@ -156,7 +156,7 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def scale(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four times the rows: the cost per row stays flat."""
-    rows = 30_000 if quick else 200_000
+    rows = 30_000 if quick else 120_000
     small = build(spark, "scale-1", independent(rows, RATES, _rng()), COSTS, folder)
     large = build(spark, "scale-4", independent(4 * rows, RATES, _rng()), COSTS, folder)
     seconds = {

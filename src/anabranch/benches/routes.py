@@ -31,7 +31,7 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four predicates of 20 us; which of the first two drops nearly all rows depends on one attribute."""
-    rows, rng = 250_000 if quick else 1_000_000, _rng()
+    rows, rng = 150_000 if quick else 700_000, _rng()
     zone = rng.integers(0, 2, rows)
     rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
     work = build(spark, "regimes", rng.random((rows, 4)) < rates[zone], (20.0,) * 4, folder, {"zone": zone})
@@ -45,7 +45,7 @@ def two_regimes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The skew of Table 3, A = 5 %, aggregate selectivity 5 %: every class has its own strong predicate."""
-    rows, rng = 120_000 if quick else 500_000, _rng()
+    rows, rng = 80_000 if quick else 400_000, _rng()
     kind = rng.integers(0, 6, rows)
     rates = np.where(np.eye(6, dtype=bool), 0.05, 1.0)
     work = build(spark, "classes", rng.random((rows, 6)) < rates[kind], (20.0,) * 6, folder, {"kind": kind})
@@ -58,7 +58,7 @@ def six_classes(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def attribute_pair(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Two attributes decide together (XOR), and neither does alone."""
-    rows, rng = 150_000 if quick else 800_000, _rng()
+    rows, rng = 100_000 if quick else 500_000, _rng()
     a, b = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
     rates = np.array([(0.05, 0.95, 0.9, 0.9), (0.95, 0.05, 0.9, 0.9)])
     passes = rng.random((rows, 4)) < rates[a ^ b]
@@ -85,7 +85,7 @@ def uniform(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def one_operator(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Nothing to route."""
-    rows = 40_000 if quick else 400_000
+    rows = 40_000 if quick else 250_000
     attributes = {"zone": _rng().integers(0, 2, rows)}
     work = build(spark, "one", independent(rows, (0.5,), _rng()), (20.0,), folder, attributes)
     sbr = partial(Workload.adaptive, policy="sbr")

@@ -31,11 +31,6 @@ def block_of(tick: int) -> int:
     return tick // FILED_TOGETHER
 
 
-def first_tick(block: int) -> int:
-    """The first tick whose answers belong to a block."""
-    return block * FILED_TOGETHER
-
-
 def last_tick(block: int) -> int:
     """The last tick whose answers belong to a block."""
     return (block + 1) * FILED_TOGETHER - 1

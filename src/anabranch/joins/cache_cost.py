@@ -129,12 +129,3 @@ def estimate(
     work = works[candidate.pipeline]
     saved, cost = benefit(candidate, work, price), upkeep(candidate, works, price)
     return Estimate(saved, cost, processing(candidate, work, price), expected_bytes(candidate, work, entries))
-
-
-def distinct_keys(bits_set: int, bits: int) -> float:
-    """How many distinct keys have set so many bits of a filter with one hash function: linear counting.
-
-    >>> round(distinct_keys(632, 1000))
-    1000
-    """
-    return math.inf if bits_set >= bits else -bits * math.log1p(-bits_set / bits)
