@@ -156,7 +156,7 @@ def width(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def scale(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Four times the rows: the cost per row stays flat."""
-    rows = 30_000 if quick else 120_000
+    rows = 30_000 if quick else 200_000
     small = build(spark, "scale-1", independent(rows, RATES, _rng()), COSTS, folder)
     large = build(spark, "scale-4", independent(4 * rows, RATES, _rng()), COSTS, folder)
     seconds = {
