@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from anabranch.expressions import Scalar as Scalar
@@ -275,6 +276,16 @@ class Query:
     def is_stream(self) -> bool:
         """Whether the answer is a stream."""
         return isinstance(self.plan, ToStream)
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """Names of the streams that it reads, each once."""
+        return tuple(scans(self.plan, "stream"))
+
+    @cached_property
+    def relations(self) -> tuple[str, ...]:
+        """Names of the relations that it reads, each once."""
+        return tuple(scans(self.plan, "relation"))
 
 
 def walk(plan: Plan) -> Iterator[Plan]:

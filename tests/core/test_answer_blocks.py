@@ -39,6 +39,17 @@ def read(path: Path, query: int) -> list[dict[str, object]]:
         return [row for entry in file.of(query) for row in file.read(entry).to_pylist()]
 
 
+def test_large_blocks_are_compressed_and_small_ones_read_alike(tmp_path: Path) -> None:
+    small, large = (pa.table({"n": [7] * rows, TS: pa.array([5] * rows, pa.timestamp("us"))}) for rows in (9, 9_000))
+    writer = BlockWriter(tmp_path / "some.blocks")
+    for query, table in ((1, small), (2, large), (3, small)):
+        writer.add([query], table)
+    writer.close()
+    with BlockFile(tmp_path / "some.blocks") as file:
+        assert [file.read(entry) for entry in file.index] == [small, large, small]
+        assert file.of(2)["bytes"][0] < large.nbytes / 10
+
+
 @pytest.mark.parametrize("buffered", [0, 32_000_000])
 def test_the_rows_of_many_queries_in_one_file_are_found_by_query(
     buffered: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,8 +1,9 @@
 """Files of blocks: rows of many queries in one file, ordered by query, with an index of fixed cost at the end.
 
-A block is a stream of Arrow data, compressed. The index has an entry of fixed width for each block of each query,
-ordered by the numbers of queries, so that one is found in a file of thousands by two reads. Queries whose answers are
-the same rows have one block together. Columns are known by their places: each query has names of its own for them.
+A block is a stream of Arrow data, compressed if that pays. The index has an entry of fixed width for each block of each
+query, ordered by the numbers of queries, so that one is found in a file of thousands by two reads. Queries whose
+answers are the same rows have one block together. Columns are known by their places: each query has names of its own
+for them.
 
 >>> import tempfile
 >>> rows = pa.table({"n": [1, 2], "_ts": pa.array([5, 7], pa.timestamp("us", "UTC"))})
@@ -45,7 +46,9 @@ TAIL_BYTES = 65_536
 """What is read of the end of a file at first: most indexes are in it."""
 _END = struct.Struct("<qq8s")
 _MARK = b"anabr-01"
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+WORTH_COMPRESSING = 4096
+"""Bytes of a block: to compress a smaller one takes many times as long as to write it, and saves next to nothing."""
+_COMPRESSED, _PLAIN = pa.ipc.IpcWriteOptions(compression="lz4"), pa.ipc.IpcWriteOptions()
 
 
 class BlockWriter:
@@ -67,11 +70,11 @@ class BlockWriter:
     def add(self, queries: Iterable[int], table: pa.Table, **more: int) -> None:
         """Write rows that are an answer of some queries."""
         offset = int(self._file.sink.tell())
-        with (
-            self._file.writing(),
-            pa.ipc.new_stream(self._file.sink, table.schema, options=_COMPRESSED) as writer,
-        ):
-            writer.write_table(table.combine_chunks())
+        with self._file.writing():
+            if table.nbytes < WORTH_COMPRESSING:
+                self._file.sink.write(_small(table))
+            else:
+                _write(table, self._file.sink, _COMPRESSED)
         about = {"offset": offset, "bytes": int(self._file.sink.tell()) - offset, "rows": table.num_rows}
         self.enter(queries, **(about | _times(table) | more))
 
@@ -202,6 +205,18 @@ def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for column, each in zip(table.columns, schema, strict=True)
     ]
     return pa.table(cast, schema=schema)
+
+
+def _small(table: pa.Table) -> pa.Buffer:
+    """A block in memory: to write it at once takes less than to write its parts."""
+    sink = pa.BufferOutputStream()
+    _write(table, sink, _PLAIN)
+    return sink.getvalue()
+
+
+def _write(table: pa.Table, sink: pa.NativeFile, options: pa.ipc.IpcWriteOptions) -> None:
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
 
 
 def _times(table: pa.Table) -> dict[str, int]:

@@ -14,7 +14,6 @@ from anabranch.engine.parts import EngineParts
 from anabranch.engine.registration import Registration
 from anabranch.engine.scheduler import Scheduler
 from anabranch.errors import QueryError, suggest
-from anabranch.logical_plan import scans
 from anabranch.spark.continuous.summaries import stream_of
 
 
@@ -65,7 +64,7 @@ class Dropping:
         readers = [
             each.name
             for each in self._registry.queries.values()
-            if name in (*scans(each.query.plan, "stream"), *scans(each.query.plan, "relation"))
+            if name in (*each.query.streams, *each.query.relations)
         ]
         readers += [] if readers else self._naming(name)
         if readers:

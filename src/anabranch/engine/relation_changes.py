@@ -16,7 +16,6 @@ from anabranch.engine.registration import Registration
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Rows, change_time
 from anabranch.errors import QueryError
-from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
 from anabranch.spark.quiet_errors import quiet_errors
 
@@ -80,8 +79,8 @@ class RelationChanges:
 
 def settled(name: str, registry: Registry, manifest: Manifest, ingest: Ingest) -> tuple[int, int]:
     """The time before which a relation cannot be changed any more, and the time after all rows that have come."""
-    readers = [each for each in registry.queries.values() if name in scans(each.query.plan, "relation")]
-    streams = {stream for each in readers for stream in scans(each.query.plan, "stream")}
+    readers = [each for each in registry.queries.values() if name in each.query.relations]
+    streams = {stream for each in readers for stream in each.query.streams}
     states = {stream: manifest.streams[stream] for stream in streams}
     passed = [state.passed + 1 for state in states.values() if state.passed is not None]
     closed = [max(state.closed, ingest.closed(stream)) for stream, state in states.items()]

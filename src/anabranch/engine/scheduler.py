@@ -19,7 +19,6 @@ from anabranch.engine.stateless_queries import Offer
 from anabranch.engine.ticks import TickRunner
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import StreamFailed
-from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
 
 ALIVE = ("running", "paused")
@@ -53,7 +52,7 @@ class Scheduler:
 
     def start(self, query: ContinuousQuery) -> None:
         """Let a query run, and the streams that it reads flow."""
-        outer = [name for name in scans(query.query.plan, "stream") if name != sysstream.NAME]
+        outer = [name for name in query.query.streams if name != sysstream.NAME]
         for name in outer:
             if not self._registry.streams[name].df.isStreaming:
                 raise QueryError(f"stream {name!r} is a bounded DataFrame", hint="use Engine.run_batch()")
@@ -76,7 +75,7 @@ class Scheduler:
         if query.status in ALIVE:
             query.status = "stopped"
         alive = [each for each in self._registry.queries.values() if each.status in ALIVE]
-        self.loop.keep({name for each in alive for name in scans(each.query.plan, "stream")})
+        self.loop.keep({name for each in alive for name in each.query.streams})
 
     def stop(self) -> None:
         """Stop all queries and streams, and unlock the checkpoint."""
@@ -89,7 +88,7 @@ class Scheduler:
 
     def await_idle(self, query: ContinuousQuery, timeout: float | None) -> None:
         """Wait until a query has answered what is there by now, for so many seconds at most."""
-        done = self.loop.await_idle(scans(query.query.plan, "stream"), timeout)
+        done = self.loop.await_idle(query.query.streams, timeout)
         failed = self.loop.failure or query.error
         if failed is not None:
             raise failed
@@ -175,13 +174,13 @@ class Scheduler:
         """A stream cannot be read: queries that read it stop, others go on."""
         self._history.events.append(StreamFailed(stream, in_a_line(unwrap(error))))
         for query in self._registry.queries.values():
-            if stream in scans(query.query.plan, "stream") and query.status in ALIVE:
+            if stream in query.query.streams and query.status in ALIVE:
                 query._fail(query.error or of_stream(stream, error))
 
     def _describe_queries(self) -> None:
         """Let SysQueries hold what queries are and cost by now, if some query reads it."""
         name, manifest = sysqueries.NAME, self._checkpoint.manifest
-        if any(name in scans(each.query.plan, "relation") for each in self._registry.queries.values()):
+        if any(name in each.query.relations for each in self._registry.queries.values()):
             rows = sysqueries.sys_queries(self._registry, manifest, self.runner.reports)
             _, now = settled(name, self._registry, manifest, self._ingest)
             self._runtime.relations.replace(self._registry.relations[name], manifest, rows, now)
@@ -189,7 +188,7 @@ class Scheduler:
     def _introspection(self) -> list[Offer]:
         """The rows that earlier ticks have published, if some query reads SysStream."""
         queries = self._registry.queries.values()
-        read = any(sysstream.NAME in scans(each.query.plan, "stream") for each in queries)
+        read = any(sysstream.NAME in each.query.streams for each in queries)
         rows = self._history.take_unread() if read else []
         if not rows:
             return []

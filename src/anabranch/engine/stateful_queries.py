@@ -20,7 +20,6 @@ from anabranch.engine.network import join_nodes
 from anabranch.engine.network_tick import NetworkTick
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
-from anabranch.logical_plan import scans
 from anabranch.operators.base import FOREVER
 from anabranch.spark.continuous.cell_task import ReportBook, Reports
 from anabranch.spark.continuous.summaries import stream_of
@@ -115,7 +114,7 @@ class StatefulQueries:
 
     def _begin(self, manifest: Manifest, advance: Advance, state: QueryState) -> None:
         """Time begins for a query with the first row of its streams."""
-        for name in scans(advance.query.query.plan, "stream"):
+        for name in advance.query.query.streams:
             buffers = [buffer for buffer in state.needs if stream_of(buffer) == name]
             found = (file for buffer in buffers for file in manifest.buffer(buffer))
             files = [file for file in found if file.last >= state.position]

@@ -26,7 +26,6 @@ from anabranch.engine.manifest import Manifest, StoredFile
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.engine.registry import Registry
-from anabranch.logical_plan import scans
 from anabranch.operators.base import TIME
 
 log = logging.getLogger("anabranch")
@@ -93,7 +92,7 @@ class StatelessQueries:
 
     def _missed(self, manifest: Manifest, query: ContinuousQuery) -> list[StoredFile]:
         """What is in the buffer that a query has not taken as it came."""
-        name, taken = scans(query.query.plan, "stream")[0], manifest.queries[query.name].tick
+        name, taken = query.query.streams[0], manifest.queries[query.name].tick
         return [file for file in manifest.streams[name].files if file.tick > taken]
 
     def answer(self, manifest: Manifest, offers: Sequence[Offer], prefix: str, *, bounded: bool) -> list[str]:
@@ -107,11 +106,11 @@ class StatelessQueries:
         rows = {each.stream.name: self._timed(each) for each in offers}
         readers = [each for each in self._registry.queries.values() if self._passes(each)]
         took = self._take_together(manifest, readers, rows, prefix)
-        offered = {query.name for query in readers if scans(query.query.plan, "stream")[0] in rows}
+        offered = {query.name for query in readers if query.query.streams[0] in rows}
         files = [path for name, passed in took.items() if name not in offered for path in passed.files]
         for offer in offers:
             name = offer.stream.name
-            reading = [query for query in readers if scans(query.query.plan, "stream") == [name]]
+            reading = [query for query in readers if query.query.streams == (name,)]
             done = [query for query in reading if query.name in took]
             about = _together([took[query.name].answered for query in done])
             in_time = self._in_time(offer.stream, about)
@@ -143,7 +142,7 @@ class StatelessQueries:
         """Answer what queries have missed, or else what is offered: those that want the same rows together."""
         together: dict[tuple[str, bool, int, tuple[str, ...]], list[ContinuousQuery]] = defaultdict(list)
         for query in readers:
-            name, state = scans(query.query.plan, "stream")[0], manifest.queries[query.name]
+            name, state = query.query.streams[0], manifest.queries[query.name]
             missed = tuple(file.path for file in self._missed(manifest, query))
             if missed or name in offered:
                 together[name, state.position == state.since, state.since, missed].append(query)

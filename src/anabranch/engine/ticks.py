@@ -21,7 +21,6 @@ from anabranch.engine.retention import Retention
 from anabranch.engine.stateful_queries import Advance, StatefulQueries
 from anabranch.engine.stateless_queries import Offer, StatelessQueries
 from anabranch.engine.store import confirm
-from anabranch.logical_plan import scans
 from anabranch.operators.base import TIME
 from anabranch.spark.continuous.cell_task import Reports
 from anabranch.spark.continuous.summaries import stream_of
@@ -87,7 +86,7 @@ class TickRunner:
             self._ingest.merge(new)
             advances = self._due(new, silent, until)
             for each in advances:
-                for name in scans(each.query.query.plan, "stream"):
+                for name in each.query.query.streams:
                     self._ingest.close(name, each.until)
         answers = self._stateless.answer(new, passing, prefix, bounded=until is not None)
         answers += self._stateful.advance(new, advances, prefix)
@@ -140,7 +139,7 @@ class TickRunner:
         for query in self._registry.queries.values():
             if self._runtime.is_direct(query) or query.error is not None:
                 continue
-            names = scans(query.query.plan, "stream")
+            names = query.query.streams
             until = self._complete(manifest, names, silent) if given is None else given
             if query.status == "running" and until is not None and until > manifest.queries[query.name].position:
                 advances.append(Advance(query, until))
@@ -157,7 +156,7 @@ class TickRunner:
         """Close the time that queries have answered, and the time before which streams promise no more rows."""
         for name, stream in self._registry.streams.items():
             state = manifest.streams[name]
-            readers = [each for each in self._registry.queries.values() if name in scans(each.query.plan, "stream")]
+            readers = [each for each in self._registry.queries.values() if name in each.query.streams]
             answered = [manifest.queries[each.name].position for each in readers if not self._runtime.is_direct(each)]
             shown = None if self._ingest.catching_up(name) else state.newest
             promised = [] if shown is None else [shown - self._ingest.skew(stream)]
