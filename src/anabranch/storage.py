@@ -18,6 +18,7 @@ Every operation passes `_pass`, where a test can count, fail, or end the process
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import json
@@ -92,8 +93,15 @@ def folder_of(given: str | os.PathLike[str], what: str) -> Path:
 
 
 def temporary_folder() -> Path:
-    """A new folder on this machine alone."""
-    return Path(tempfile.mkdtemp(prefix="anabranch-"))
+    """A new folder on this machine alone; it goes when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="anabranch-"))
+    atexit.register(_remove_own, folder, os.getpid())
+    return folder
+
+
+def _remove_own(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # and not a copy of it that ends sooner
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_folder(folder: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from anabranch.operators.segments import LogFile, Segment, read_segment
 from anabranch.spark.continuous import cell_task
 from anabranch.spark.continuous.summaries import NEWEST, OLDEST
 
+PROGRAM = "from anabranch.storage import temporary_folder; folder = temporary_folder(); print(folder, folder.is_dir())"
 ROWS = pa.table({"k": [1, 2], TIME: [5, 6], WEIGHT: [1, 1], OLDEST: [5, 6], NEWEST: [5, 6]})
 Write = Callable[[Path], object]
 PREFIX = prefix_of(1, "abc")
@@ -232,3 +235,9 @@ def test_nobody_else_does_file_work(path: Path) -> None:
 )  # fmt: skip
 def test_file_work_is_noticed(line: str) -> None:
     assert file_work(line)
+
+
+def test_a_folder_that_nobody_named_goes_with_its_program() -> None:
+    said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout.split()
+    assert said[1] == "True"
+    assert not Path(said[0]).exists()
