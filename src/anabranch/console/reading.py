@@ -198,6 +198,15 @@ class Reading:
             raise NotFound(f"there is no filter {id!r}")
         return {**self.hub.report(id, filters[id]), "frames": self.hub.frames(id)}
 
+    def traces(self, id: str) -> dict[str, Any]:
+        """The rows of a filter that were traced last, newest first, with the joins that its query has behind it."""
+        filters = self.hub.filters()
+        if id not in filters:
+            raise NotFound(f"there is no filter {id!r}")
+        of = filters[id]
+        rows = [asdict(each) for each in reversed(of.traces())]
+        return {"id": id, "share": of.trace_share, "written": [p.name for p in of.predicates], "traces": rows}
+
     def history(
         self, query: str = "", entity: str = "", property: str = "", minutes: float = 15, limit: int = 600
     ) -> dict[str, Any]:

@@ -19,21 +19,25 @@ from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import CHUNK_SECONDS, Failure, Outcome, Tally, Verdict
 from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.chunk_pipeline import ChunkPipeline
+from anabranch.routing.plan_comparison import ComparedPlans
 from anabranch.routing.policies import make_pipeline
 from anabranch.spark.filters import worker_memory
 from anabranch.spark.filters.batch_verdict import BatchVerdict, Undecided
 from anabranch.spark.filters.decision_events import DecisionEvents
 from anabranch.spark.filters.decode import ChunkColumns, Converter, converter, true_mask
 from anabranch.spark.filters.evaluators import Evaluator
+from anabranch.spark.filters.row_traces import TaskTraces
 from anabranch.spark.filters.task_progress import TaskProgress
 from anabranch.spark.filters.task_record import Part, TaskKey, TaskRecord
 from anabranch.spark.filters.task_spec import (
     CallSettings,
     ErrorRules,
     OrderingRules,
+    Rival,
     StartingPoint,
     TaskInput,
     TaskOrigin,
+    Watching,
 )
 from anabranch.spark.learned.candidate_attributes import Attributes
 
@@ -58,7 +62,7 @@ class FilterTask:
         The predicates.
     kept
         Names and types of the columns that they compute.
-    input, ordering, start, errors, origin, calls
+    input, ordering, start, errors, origin, calls, watching
         See `task_spec`.
     """
 
@@ -72,6 +76,7 @@ class FilterTask:
     start: StartingPoint
     errors: ErrorRules = field(default_factory=ErrorRules)
     calls: CallSettings = field(default_factory=CallSettings)
+    watching: Watching = field(default_factory=Watching)
 
     def converters(self) -> dict[str, Converter]:
         """How values of each column become those of a Python UDF, where that takes a conversion."""
@@ -87,17 +92,24 @@ class FilterTask:
         pipeline, decisions = self._pipeline(made)
         converters, finished = self.converters(), False
         progress = TaskProgress(self.calls, context)
+        share, names = self.watching.trace_share, [e.name for e in self.evaluators]
+        traces = TaskTraces(share, names, partition) if share else None
         try:
             for batch in batches:
-                yield self._judge(batch, pipeline, converters, made, decisions, progress)
+                yield self._judge(batch, pipeline, converters, made, decisions, progress, traces)
             finished = True
         finally:
             tally = pipeline.take_tally()
             if finished and self.origin.ledger is not None:
-                self.origin.ledger.send(self._record(context, pipeline, tally, decisions))
+                self.origin.ledger.send(self._record(context, pipeline, tally, decisions, traces))
 
     def _record(
-        self, context: TaskContext | None, pipeline: ChunkPipeline, tally: Tally, decisions: list[Event]
+        self,
+        context: TaskContext | None,
+        pipeline: ChunkPipeline,
+        tally: Tally,
+        decisions: list[Event],
+        traces: TaskTraces | None,
     ) -> TaskRecord:
         return TaskRecord(
             key=self._key(context),
@@ -114,6 +126,8 @@ class FilterTask:
             given_up=pipeline.take_given_up(),
             sample=pipeline.take_sample(),
             trial=pipeline.on_trial,
+            traces=traces.taken() if traces else (),
+            compared=pipeline.take_blocks() if isinstance(pipeline, ComparedPlans) else ((), 0),
         )
 
     def _key(self, context: TaskContext | None) -> TaskKey:
@@ -129,6 +143,32 @@ class FilterTask:
 
     def _pipeline(self, made: DecisionEvents) -> tuple[ChunkPipeline, list[Event]]:
         """What this worker has learned before about the filter, or a new pipeline; and the events of how it starts."""
+        present, events = self._present_pipeline(made)
+        rival = self.watching.rival
+        return (present if rival is None else ComparedPlans(present, self._rival(rival), made.partition)), events
+
+    def _rival(self, rival: Rival) -> ChunkPipeline:
+        """The pipeline of another plan, which this worker remembers under a name of its own."""
+        known = worker_memory.recall(rival.identity)
+        if known is None:
+            rules, filters = self.ordering, len(self.evaluators)
+            nothing, unknown = np.zeros((0, filters), dtype=np.bool_), np.full(filters, np.nan)
+            known = make_pipeline(
+                rival.policy,
+                filters,
+                rival.config,
+                rules.precedence,
+                start=self.start.seed if rival.order is None else Seed(rival.order, nothing, unknown),
+                learning=bool(self.input.attributes),
+                unprofiled=rules.unprofiled,
+                seed=rival.config.seed,
+            )
+            worker_memory.remember(rival.identity, known)
+        known.take_tally()
+        return known
+
+    def _present_pipeline(self, made: DecisionEvents) -> tuple[ChunkPipeline, list[Event]]:
+        """The pipeline of the plan in use."""
         start = self.start
         known = worker_memory.recall(self.identity)
         if known is not None:
@@ -171,6 +211,7 @@ class FilterTask:
         made: DecisionEvents,
         decisions: list[Event],
         progress: TaskProgress,
+        traces: TaskTraces | None,
     ) -> BatchVerdict:
         found = BatchVerdict(len(batch[0]), self.kept)
         names, zone = tuple(self.input.columns), self.input.time_zone
@@ -187,7 +228,11 @@ class FilterTask:
             if not wanted:
                 found.add(at, np.zeros(0, dtype=np.int64), columns, [])
                 break
-            outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
+            evaluate, watch = partial(self._evaluate, columns), traces.watch(size) if traces else None
+            plan = pipeline.plan if watch else None
+            outcome = pipeline.process(size, watch.over(evaluate) if watch else evaluate, attributes)
+            if traces and watch:
+                traces.note(watch, slices, outcome.survivors.tolist(), plan, attributes, pipeline.rows_done - size)
             progress.note(size, len(outcome.survivors))
             decisions += [made.event(pipeline.rows_done, decision) for decision in outcome.decisions]
             undecided = self._undecided_rows(outcome, columns)
