@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import anabranch as ab
 from anabranch.errors import QueryError
-from anabranch.spark.filters import filter_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,22 +49,6 @@ def test_rows_and_counts_are_the_same_with_and_without_traces(spark: SparkSessio
     before = traced.traces()
     traced.apply(numbers).count()
     assert traced.traces() == before
-
-
-def test_a_task_that_traces_nothing_runs_none_of_it(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filter_task, "TaskTraces", None)
-    f, numbers = made(), spark.range(10)
-    (stage,) = filter_stages(f)
-    task = f._tasks.task(numbers, stage, list(f.predicates), f._tasks.origin(numbers, False, ""), "here")
-    (judged,) = task.run(iter([(pa.array(np.arange(10)),)]))
-    assert judged.rows == 10
-    assert astuple(task.watching) == (0.0, None)
-
-
-def filter_stages(f: ab.Filter) -> Any:
-    from anabranch.model.predicates import stages
-
-    return stages(f.predicates, strict=False)
 
 
 @pytest.mark.parametrize("policy", ["fixed", "auto"])

@@ -23,7 +23,7 @@ from anabranch.console import prometheus
 from anabranch.console.access import COOKIE_SECONDS, Access
 from anabranch.console.audit import Audit
 from anabranch.console.changing import Changing, error_reply
-from anabranch.console.guard import Guard, Limits
+from anabranch.console.guard import Guard, Limits, Refused
 from anabranch.console.hub import Hub
 from anabranch.console.live import Live
 from anabranch.console.reading import NotFound, Reading
@@ -89,7 +89,9 @@ class Console:
             Address("/metrics", self._metrics),
         ]
         return Starlette(
-            routes=[*found, *pages], lifespan=self._lifespan, exception_handlers={404: _not_found, 405: _not_found}
+            routes=[*found, *pages],
+            lifespan=self._lifespan,
+            exception_handlers={404: _not_found, 405: _not_found, Refused: _refused},
         )
 
     def close(self) -> None:
@@ -238,6 +240,12 @@ async def _body(request: Request) -> Any:
 
 def _client(request: Request) -> str:
     return request.client.host if request.client else "unknown"
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What turned out to be too large while it was read."""
+    assert isinstance(error, Refused)
+    return JSONResponse({"error": error.what}, error.status, {"connection": "close"})
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

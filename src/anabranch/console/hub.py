@@ -129,6 +129,11 @@ class Hub:
         """The plan of a filter after each of its decisions."""
         return self._logs[id].frames() if id in self._logs else []
 
+    def since(self, id: str) -> dict[int, dict[str, Any]]:
+        """What orders that a filter has left would have cost since, by the number of the decision."""
+        filters = self.filters()
+        return self._logs[id].since(self.report(id, filters[id])) if id in self._logs and id in filters else {}
+
     def history(self, since: int = 0) -> list[TickValues]:
         """What ticks have published, oldest first."""
         return [each for each in list(self._history) if each.tick > since]

@@ -185,7 +185,10 @@ class Reading:
         cards = [
             card for card in cards if (not kind or card["kind"] == kind) and (not filter or card["filter"] == filter)
         ]
-        return {"total": len(cards), "events": list(reversed(cards[-limit:]))}
+        shown = list(reversed(cards[-limit:]))
+        since = {id: self.hub.since(id) for id in {card["filter"] for card in shown}}
+        found = [{**card, "since": since[card["filter"]].get(card["number"])} for card in shown]
+        return {"total": len(cards), "events": found}
 
     def filters(self) -> list[dict[str, Any]]:
         """Filters with what they have measured."""

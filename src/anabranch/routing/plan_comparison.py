@@ -127,6 +127,11 @@ class ComparedPlans:
         Of the deal.
     clock
         A monotonic clock in seconds.
+
+    Attributes
+    ----------
+    by_rival
+        Whether the last chunk went by the rival.
     """
 
     def __init__(
@@ -142,16 +147,18 @@ class ComparedPlans:
         self._taken: dict[int, float] = {}
         self._blocks: list[Block] = []
         self._rival_rows = 0
+        self.by_rival = False
 
     def process(self, rows: int, evaluate: Evaluate, columns: AttributeArrays) -> Outcome:
         """Run one chunk by the plan whose turn it is."""
         if not self._turns:
             self._turns, self._taken = self._rng.permutation(ARMS).tolist(), {}
         arm, began = self._turns.pop(), self._clock()
-        by = self.rival if arm == RIVAL else self.present
+        by: ChunkPipeline = self.rival if arm == RIVAL else self.present
         outcome = by.process(rows, evaluate, columns)
         self._taken[arm] = (self._clock() - began) / max(rows, 1)
-        if arm == RIVAL:
+        self.by_rival = arm == RIVAL
+        if self.by_rival:
             self._rival_rows += rows
             outcome = replace(outcome, decisions=())
         if not self._turns and all(self._taken.values()) and len(self._blocks) < MOST_BLOCKS:

@@ -32,11 +32,15 @@ export function trace(root, app, [chosen]) {
     const row = found.traces.find((each) => key(each) === picked) || found.traces[0];
     const focused = document.activeElement?.dataset?.row;
     fill(note, found.traces.length ? `The latest ${number(found.traces.length)} rows that were traced. Conditions that Spark judges itself are not in it.` : "");
+    const fate = (each) => {
+      const by = each.calls.find((call) => call.verdict === "dropped" && !call.profiling);
+      return each.passed ? verdict("passed") : by ? h("span", { class: "badge paused" }, `dropped by ${short(by.predicate, 24)}`) : verdict("failed");
+    };
     fill(list, found.traces.length ? found.traces.map((each) => h("button", { type: "button", class: "quiet traced", "data-row": key(each), "aria-pressed": each === row ? "true" : "false", onclick: () => { picked = key(each); show(found); } },
-      h("span", { class: "mono" }, label(each)), verdict(each.passed ? "passed" : each.calls.some((call) => call.verdict === "failed" && !call.profiling) && !each.calls.some((call) => call.verdict === "dropped") ? "failed" : "dropped"))) : empty(found.share ? "No row has been traced yet: traces come when a task ends." : "Nothing is traced. Choose a share of the rows; answers stay the same."));
+      h("span", { class: "mono" }, label(each)), fate(each))) : empty(found.share ? "No row has been traced yet: traces come when a task ends." : "Nothing is traced. Choose a share of the rows; answers stay the same."));
     if (focused) [...list.children].find((each) => each.dataset.row === focused)?.focus({ preventScroll: true });
     fill(side, row ? [h("h2", {}, "Route"), h("p", {}, row.route ? [h("b", {}, row.route), ": "] : "One order for all rows: ", row.calls.filter((each) => !each.profiling).map((each) => each.predicate).join(" → ")),
-      journey(row), h("h2", {}, "Row"), h("dl", {}, row.values.map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]), h("dt", {}, "came"), h("dd", {}, `partition ${row.partition}, row ${number(row.at + 1)} of the worker`))] : null);
+      journey(row), h("h2", {}, "Row"), h("dl", {}, row.values.map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]), h("dt", {}, "came"), h("dd", {}, `partition ${row.partition}, row ${number(row.at + 1)} of the task`))] : null);
   }
 
   async function update() {

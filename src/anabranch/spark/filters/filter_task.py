@@ -26,7 +26,7 @@ from anabranch.spark.filters.batch_verdict import BatchVerdict, Undecided
 from anabranch.spark.filters.decision_events import DecisionEvents
 from anabranch.spark.filters.decode import ChunkColumns, Converter, converter, true_mask
 from anabranch.spark.filters.evaluators import Evaluator
-from anabranch.spark.filters.row_traces import TaskTraces
+from anabranch.spark.filters.row_traces import OTHER_PLAN, TaskTraces, routes_of
 from anabranch.spark.filters.task_progress import TaskProgress
 from anabranch.spark.filters.task_record import Part, TaskKey, TaskRecord
 from anabranch.spark.filters.task_spec import (
@@ -229,10 +229,12 @@ class FilterTask:
                 found.add(at, np.zeros(0, dtype=np.int64), columns, [])
                 break
             evaluate, watch = partial(self._evaluate, columns), traces.watch(size) if traces else None
-            plan = pipeline.plan if watch else None
+            plan = pipeline.plan if watch else None  # before the chunk, which may change it
             outcome = pipeline.process(size, watch.over(evaluate) if watch else evaluate, attributes)
             if traces and watch:
-                traces.note(watch, slices, outcome.survivors.tolist(), plan, attributes, pipeline.rows_done - size)
+                by_rival = isinstance(pipeline, ComparedPlans) and pipeline.by_rival
+                routes = [OTHER_PLAN] * len(watch.calls) if by_rival else routes_of(watch, plan, attributes)
+                traces.note(watch, slices, routes, set(outcome.survivors.tolist()))
             progress.note(size, len(outcome.survivors))
             decisions += [made.event(pipeline.rows_done, decision) for decision in outcome.decisions]
             undecided = self._undecided_rows(outcome, columns)

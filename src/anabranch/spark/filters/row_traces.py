@@ -19,6 +19,7 @@ RECENT_TRACES = 200
 MOST_OF_A_TASK = 20
 MOST_OF_A_CHUNK = 4
 SHOWN_CHARACTERS = 200
+OTHER_PLAN = "the other plan"
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,14 @@ class RowTrace:
     values
         Of the columns that predicates read, as texts.
     route
-        By what the row was sent its way; empty where all rows take one.
+        By what the row was sent its way; empty where all rows take one, `OTHER_PLAN` if a rival of the plan in use
+        was compared on it.
     calls
         In the order in which the predicates were called.
     passed
         Whether it passed all predicates of the stage.
     partition, at
-        Of which input, and how many rows the worker had done by then.
+        Of which input, and how many rows of the task came before.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -89,30 +91,22 @@ class TaskTraces:
         self._sampler = RowSampler(share, MOST_OF_A_CHUNK, seed=partition)
         self._names, self._partition = names, partition
         self._traces: deque[RowTrace] = deque(maxlen=MOST_OF_A_TASK)
+        self._first = self._rows = 0
 
     def watch(self, rows: int) -> ChunkWatch | None:
-        """Watches some rows of a chunk, or none."""
+        """Watches some rows of a chunk, or none; called for every chunk."""
+        self._first, self._rows = self._rows, self._rows + rows
         return self._sampler.watch(rows)
 
-    def note(
-        self,
-        watch: ChunkWatch,
-        values: dict[str, pa.Array],
-        survivors: Iterable[int],
-        plan: RoutePlan | None,
-        attributes: AttributeArrays,
-        at: int,
-    ) -> None:
-        """Enter what was watched; the plan is the one by which the chunk went."""
-        rows, passed = list(watch.calls), set(survivors)
-        routes = _routes(rows, plan, attributes)
-        for row, route in zip(rows, routes, strict=True):
+    def note(self, watch: ChunkWatch, values: dict[str, pa.Array], routes: Sequence[str], passed: set[int]) -> None:
+        """Enter what was watched in a chunk, with the columns of the chunk."""
+        for (row, said), route in zip(watch.calls.items(), routes, strict=True):
             shown = tuple((name, _shown(array[row].as_py())) for name, array in values.items())
             calls = tuple(
                 PredicateTrace(self._names[each.filter], each.verdict, each.seconds, each.rows, each.profiling)
-                for each in watch.calls[row]
+                for each in said
             )
-            self._traces.append(RowTrace(shown, route, calls, row in passed, self._partition, at + row))
+            self._traces.append(RowTrace(shown, route, calls, row in passed, self._partition, self._first + row))
 
     def taken(self) -> tuple[RowTrace, ...]:
         """All that are kept."""
@@ -141,7 +135,9 @@ def require_share(share: Any) -> float:
     return float(share)
 
 
-def _routes(rows: Sequence[int], plan: RoutePlan | None, attributes: AttributeArrays) -> list[str]:
+def routes_of(watch: ChunkWatch, plan: RoutePlan | None, attributes: AttributeArrays) -> list[str]:
+    """By what each watched row was sent its way."""
+    rows = list(watch.calls)
     if plan is None:
         return [""] * len(rows)
     picked = pa.array(np.array(rows, dtype=np.int64))
