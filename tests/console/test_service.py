@@ -234,6 +234,7 @@ def test_the_live_stream_tells_of_ticks(stage: Stage) -> None:
 
 def test_late_rows_are_shown(stage: Stage) -> None:
     late = stage.viewer.get("/api/streams/calls/late?limit=5")
+    assert stage.viewer.get("/api/streams/calls/late") == late
     assert [each["name"] for each in late["columns"]][:3] == ["ts", "host", "size"]
 
 
@@ -251,3 +252,13 @@ def test_a_snapshot_is_one_file_with_everything_in_it(stage: Stage) -> None:
     assert "src=" not in text.replace("data-src=", "")
     recorded = text.split('id="snapshot">')[1].split("</script>")[0]
     assert "/api/queries/busy/rows" in json.loads(recorded)
+
+
+def test_parameters_of_the_description_have_defaults(stage: Stage) -> None:
+    """None of them is required, so each handler has to do without."""
+    import inspect
+
+    for route in stage.service._console.routes:
+        taken = inspect.signature(route.handler).parameters
+        for name in route.params:
+            assert taken[name].default is not inspect.Parameter.empty, f"{route.path}: {name}"

@@ -76,7 +76,7 @@ class Reading:
         views = [{**each, "view": True} for each in self._found("views")]
         return [*({**each, "view": False} for each in self._found("relations")), *views]
 
-    def aside(self, name: str, kind: str, limit: int) -> dict[str, Any]:
+    def aside(self, name: str, kind: str, limit: int = 100) -> dict[str, Any]:
         """Rows of a stream that came too late, or that have no usable time."""
         self._named("streams", name)
         df = self.engine.late(name) if kind == "late" else self.engine.unusable(name)
