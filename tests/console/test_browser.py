@@ -181,9 +181,10 @@ def test_two_plans_are_compared_and_the_other_one_is_used(stage: Stage, opened: 
     page.wait_for_selector("button:has-text('Compare')")
     (of,) = stage.engine.queries["picked"].filters()
     assert (of.policy, of.order, of.rival) == ("fixed", ("odd(size)", "large(size)"), None)
-    for _ in range(3):
+    steps = "left => [...document.querySelectorAll('section')].at(-1).querySelectorAll('tbody tr').length === left"
+    for left in (2, 1, 0):
         page.get_by_role("button", name="Undo the last change").click()
-        page.wait_for_timeout(300)
+        page.wait_for_function(steps, arg=left)
     page.wait_for_selector("text=Nothing has been changed here.")
     assert (of.policy, of.order, of.rival) == ("auto", None, None)
 
@@ -203,7 +204,7 @@ def test_texts_stand_out_and_controls_have_names(stage: Stage, opened: Callable[
             page.wait_for_function("document.querySelector('main').innerText.length > 40")
             assert page.evaluate(CONTRAST) == [], f"{name}, {scheme}"
             for role in ("button", "textbox", "combobox", "link", "slider", "spinbutton"):
-                found = page.get_by_role(role, include_hidden=False)  # type: ignore[arg-type]
+                found = page.get_by_role(role, include_hidden=False)
                 for at in range(found.count()):
                     assert found.nth(at).evaluate(NAMED), f"{role} {at} of {name} has no name"
         page.close()

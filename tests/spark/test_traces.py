@@ -62,7 +62,7 @@ def test_a_rival_judges_a_third_of_the_rows_and_every_row_once(spark: SparkSessi
     assert comparison.blocks > 0
     assert 0 < comparison.rows < 2 * ROWS
     assert f.report().rows == 4 * ROWS
-    assert f.report().predicates[0].seen + f.report().predicates[1].seen > 4 * ROWS
+    assert sum(each.seen or 0 for each in f.report().predicates) > 4 * ROWS
     f.compare(None)
     assert f.comparison() is None
 

@@ -47,7 +47,8 @@ class Kept:
 
 
 def third(number: int) -> bool:
-    return 10 // (number - 77) is not None and number % 3 == 0
+    """Fails for 77."""
+    return 0 // (number - 77) == 0 and number % 3 == 0
 
 
 def late(number: int) -> bool:

@@ -22,6 +22,8 @@ from anabranch.measure import Bar, at_least, at_most, informed
 CLIENTS = 200
 SETTLING_SECONDS = 10.0
 NAMED = 100
+QUICK_MINUTES, MINUTES, LONG_MINUTES = 1, 3, 30
+"""How long pages stay open; the last one if `ANABRANCH_SOAK` is set."""
 SOAK_PAGES = ("queries", "plan", "river")
 """The last one is the page whose updates are counted."""
 
@@ -130,7 +132,8 @@ def _pages(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def _soak(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    return soak(spark, folder / "soak", 1 if quick else 30)
+    minutes = QUICK_MINUTES if quick else LONG_MINUTES if "ANABRANCH_SOAK" in os.environ else MINUTES
+    return soak(spark, folder / "soak", minutes)
 
 
 def soak(spark: SparkSession, folder: Path, minutes: float) -> list[Bar]:

@@ -113,6 +113,10 @@ class Hub:
                 found |= {f"{query}/{number}": each for number, each in enumerate(filters, start=1)}
         return found
 
+    def is_of_query(self, id: str) -> bool:
+        """Whether a filter belongs to a query, whose columns have numbers behind their names."""
+        return id not in self._watched
+
     def report(self, id: str, of: Filter) -> dict[str, Any]:
         """What a filter has measured, at most some tenths of a second old."""
         made, report = self._reports.get(id, (0.0, {}))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anabranch
 from anabranch.console.hub import Hub, TickValues
 from anabranch.console.results import Results, plain
+from anabranch.cql.bound_query import without_number
 from anabranch.cql.problems import KEYWORDS
 from anabranch.cql.rendering import mermaid, render
 
@@ -202,12 +203,16 @@ class Reading:
         return {**self.hub.report(id, filters[id]), "frames": self.hub.frames(id)}
 
     def traces(self, id: str) -> dict[str, Any]:
-        """The rows of a filter that were traced last, newest first, with the joins that its query has behind it."""
+        """The rows of a filter that were traced last, newest first."""
         filters = self.hub.filters()
         if id not in filters:
             raise NotFound(f"there is no filter {id!r}")
         of = filters[id]
-        rows = [asdict(each) for each in reversed(of.traces())]
+        named = without_number if self.hub.is_of_query(id) else str
+        rows = [
+            {**asdict(each), "values": [(named(name), value) for name, value in each.values]}
+            for each in reversed(of.traces())
+        ]
         return {"id": id, "share": of.trace_share, "written": [p.name for p in of.predicates], "traces": rows}
 
     def history(
