@@ -22,7 +22,7 @@ export function steer(root, app) {
       const wanted = { filter: each.id, policy: policy.value };
       return patch("/api/settings", Object.keys(config).length ? { ...wanted, config } : wanted);
     };
-    return [h("a", { href: `#/river/${encodeURIComponent(each.id)}` }, each.id), policy, ...knobs.map(([, field]) => field), h("button", { type: "button", disabled: !app.may(), onclick: () => send(apply) }, "Apply")];
+    return [[h("a", { href: `#/river/${encodeURIComponent(each.id)}` }, each.id), each.order ? h("div", { class: "muted small" }, `pinned: ${each.order.join(" → ")}`) : null], policy, ...knobs.map(([, field]) => field), h("button", { type: "button", disabled: !app.may(), onclick: () => send(apply) }, "Apply")];
   }
 
   async function update() {

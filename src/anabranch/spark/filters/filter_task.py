@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import DataType
 
 from anabranch.calls.reply import Unasked
+from anabranch.config import OrderingConfig
 from anabranch.errors import DataError
 from anabranch.events import Event
 from anabranch.model.arrays import Rows
@@ -145,24 +147,18 @@ class FilterTask:
         """What this worker has learned before about the filter, or a new pipeline; and the events of how it starts."""
         present, events = self._present_pipeline(made)
         rival = self.watching.rival
-        return (present if rival is None else ComparedPlans(present, self._rival(rival), made.partition)), events
+        return (
+            present if rival is None else ComparedPlans(present, self._rival(rival, made.partition), made.partition)
+        ), events
 
-    def _rival(self, rival: Rival) -> ChunkPipeline:
+    def _rival(self, rival: Rival, partition: int) -> ChunkPipeline:
         """The pipeline of another plan, which this worker remembers under a name of its own."""
         known = worker_memory.recall(rival.identity)
         if known is None:
-            rules, filters = self.ordering, len(self.evaluators)
+            filters = len(self.evaluators)
             nothing, unknown = np.zeros((0, filters), dtype=np.bool_), np.full(filters, np.nan)
-            known = make_pipeline(
-                rival.policy,
-                filters,
-                rival.config,
-                rules.precedence,
-                start=self.start.seed if rival.order is None else Seed(rival.order, nothing, unknown),
-                learning=bool(self.input.attributes),
-                unprofiled=rules.unprofiled,
-                seed=rival.config.seed,
-            )
+            seed = self.start.seed if rival.order is None else Seed(rival.order, nothing, unknown)
+            known = self._pipeline_of(rival.policy, rival.config, seed, partition)
             worker_memory.remember(rival.identity, known)
         known.take_tally()
         return known
@@ -187,20 +183,24 @@ class FilterTask:
 
     def _new_pipeline(self, partition: int) -> ChunkPipeline:
         rules, start = self.ordering, self.start
+        known = {"mesh": rules.mesh, "plan": start.plan, "version": start.plan_version}
+        return self._pipeline_of(rules.policy, rules.config, start.seed, partition, **known)
+
+    def _pipeline_of(
+        self, policy: str, config: OrderingConfig, seed: Seed | None, partition: int, **known: Any
+    ) -> ChunkPipeline:
         return make_pipeline(  # it outlives this task, and must not hold the evaluators with their tables
-            rules.policy,
+            policy,
             len(self.evaluators),
-            rules.config,
-            rules.precedence,
-            mesh=rules.mesh,
-            start=start.seed,
-            plan=start.plan,
-            version=start.plan_version,
+            config,
+            self.ordering.precedence,
+            start=seed,
             learning=bool(self.input.attributes),
-            unprofiled=rules.unprofiled,
-            seed=rules.config.seed + partition,
+            unprofiled=self.ordering.unprofiled,
+            seed=config.seed + partition,
             price=ProfilePrice() if self.calls.by_money else None,
             chunk_seconds=CALLING_CHUNK_SECONDS if self.calls.meter else CHUNK_SECONDS,
+            **known,
         )
 
     def _judge(
