@@ -11,8 +11,9 @@ import pytest
 from anabranch.benches.console import soaked
 from anabranch.benches.console_clients import PATHS, main
 from anabranch.benches.console_pages import Memory, network
+from anabranch.console.answer_cache import AnswerCache
 from anabranch.console.service import serve
-from console.stage import FAST
+from console.stage import FAST, client_of
 
 
 def test_the_network_of_the_bench_is_one() -> None:
@@ -47,3 +48,26 @@ def test_clients_of_the_bench_count_what_they_are_answered(
         assert refused["failed"] == refused["answers"]
         assert refused["open"] == 0
     assert "/api/overview" in PATHS
+
+
+def test_answers_are_made_once_for_all_clients_until_there_is_something_new(tmp_path: Path) -> None:
+    with serve(None, port=0, home=tmp_path, limits=FAST) as service:
+        made = []
+        (route,) = [each for each in service._console.routes if each.path == "/api/events"]
+        handler = route.handler
+
+        def counted(**given: object) -> object:
+            made.append(given)
+            return handler(**given)
+
+        object.__setattr__(route, "handler", counted)
+        clock = [0.0]
+        service._console._shared = AnswerCache(lambda: service._hub.seen.version, clock=lambda: clock[0])
+        client = client_of(service, service._access.viewer)
+        answers = [client.get("/api/events?limit=5") for _ in range(4)]
+        assert answers == [{"total": 0, "events": []}] * 4
+        assert len(made) == 1
+        client.get("/api/events?limit=6")
+        clock[0] = 10.0
+        client.get("/api/events?limit=5")
+        assert len(made) == 3

@@ -20,6 +20,23 @@ MINUTES = {"type": "number", "minimum": 0.1, "maximum": 1440}
 WORDS = {"type": "string", "maxLength": 200}
 
 
+SHARED = frozenset(
+    f"/api/{path}"
+    for path in (
+        "overview",
+        "streams",
+        "queries",
+        "queries/{name}/rows",
+        "plans",
+        "events",
+        "filters",
+        "history",
+        "state",
+    )
+)
+"""What open pages ask for again and again: answered once for all of them."""
+
+
 def body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
     """The schema of an object."""
     return {
@@ -54,6 +71,11 @@ class Route:
     about: str
     params: Mapping[str, Any] = field(default_factory=dict)
     wanted: Mapping[str, Any] | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether all clients get the same answer until there is something new."""
+        return self.method == "GET" and self.path in SHARED
 
     @property
     def changes(self) -> bool:
