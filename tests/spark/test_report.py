@@ -310,11 +310,16 @@ def test_totals_that_are_at_hand_are_those_of_all_records(monkeypatch: pytest.Mo
 
 
 def test_a_report_takes_no_longer_the_more_tasks_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts, summed = task_counts.TaskCounts(), []
+    counts, summed = task_counts.TaskCounts(), list[object]()
     for partition in range(500):
         counts.enter(record(1, partition=partition))
     whole = task_counts.TaskCounts._summed
-    monkeypatch.setattr(task_counts.TaskCounts, "_summed", lambda self: summed.append(self) or whole(self))
+
+    def counted(self: task_counts.TaskCounts) -> object:
+        summed.append(self)
+        return whole(self)
+
+    monkeypatch.setattr(task_counts.TaskCounts, "_summed", counted)
     assert counts.totals()[0, 1].tally.rows == 500
     counts.totals()[0, 1].tally.rows = 0
     assert counts.totals()[0, 1].tally.rows == 500
