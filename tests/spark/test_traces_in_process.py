@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -157,3 +158,19 @@ def test_the_ledger_keeps_the_latest_traces_and_all_comparisons() -> None:
     assert ledger.comparison().rows == sum(rows for _, rows in (record.compared for record in kept.records))
     ledger.compare_anew()
     assert ledger.comparison().verdict == "unknown"
+
+
+def test_a_fixed_order_is_reported_after_few_rows() -> None:
+    learned, fixed, ledger = Kept(), Kept(), Ledger(NAMES)
+    passed(task(learned, "auto"))
+    seed = learned.records[0].learned
+    assert seed is not None
+    job = replace(task(fixed), start=StartingPoint(seed=replace(seed, order=(1, 0))))
+    list(job.run(iter([(pa.array([9_000, 9_001]), pa.array([0, 1]))])))
+    (before,) = learned.records
+    assert before.learned is not None
+    ledger.enter([replace(before, learned=replace(before.learned, order=(0, 1)))])
+    ledger.enter(fixed.records)
+    found = ledger.learned((0, 1))
+    assert found is not None
+    assert found.order == (1, 0)

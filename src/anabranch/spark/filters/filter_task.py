@@ -28,6 +28,7 @@ from anabranch.spark.filters.batch_verdict import BatchVerdict, Undecided
 from anabranch.spark.filters.decision_events import DecisionEvents
 from anabranch.spark.filters.decode import ChunkColumns, Converter, converter, true_mask
 from anabranch.spark.filters.evaluators import Evaluator
+from anabranch.spark.filters.learned_orders import LEARNED_ROWS
 from anabranch.spark.filters.row_traces import OTHER_PLAN, TaskTraces, routes_of
 from anabranch.spark.filters.task_progress import TaskProgress
 from anabranch.spark.filters.task_record import Part, TaskKey, TaskRecord
@@ -113,6 +114,7 @@ class FilterTask:
         decisions: list[Event],
         traces: TaskTraces | None,
     ) -> TaskRecord:
+        policy = self.ordering.policy  # a fixed order was given, and holds however few rows there were
         return TaskRecord(
             key=self._key(context),
             part=self.part,
@@ -120,7 +122,7 @@ class FilterTask:
             attempt=context.taskAttemptId() if context else 0,
             events=tuple(decisions),
             learned=Seed(pipeline.reoptimizer.order, pipeline.take_profiles(), pipeline.costs()),
-            learned_rows=pipeline.rows_done,
+            learned_rows=pipeline.rows_done if policy != "fixed" else max(pipeline.rows_done, LEARNED_ROWS),
             routes=pipeline.take_routes(),
             kinds=self.input.kinds,
             plan=pipeline.plan,
