@@ -21,13 +21,17 @@ PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c '$(SUITABLE)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-full check lint types layers soak bench reproduce test-matrix java clean
+.PHONY: help demo docs quick test test-full check lint types layers soak bench reproduce test-matrix java clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: java  ## watch filters being reordered (about a minute)
-	@$(BIN)/anabranch demo
+demo: java  ## watch filters being reordered (about a minute), then the console until Ctrl-C (SERVE=--no-serve leaves it out)
+	@$(BIN)/anabranch demo $(SERVE)
+
+docs: $(VENV)/docs-installed  ## the pages and the reference as a site in build/site; links are checked
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 quick: $(VENV)/installed  ## the tests that need no Spark (a minute)
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not spark and not full'
@@ -76,6 +80,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(call new_venv,$(VENV))
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python $(PIP) -c constraints.txt -e '.[all,dev]'
+	@touch $@
+
+$(VENV)/docs-installed: $(VENV)/installed
+	@$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'
 	@touch $@
 
 .venv-spark-%/installed: pyproject.toml constraints.txt

@@ -20,7 +20,7 @@ from anabranch.cli import packets
 
 ROWS = 8_000
 PIECES = 8
-PAGES = ("queries", "decisions", "river", "plan", "time", "state", "monitors", "steer")
+PAGES = ("queries", "decisions", "river", "trace", "plan", "time", "state", "monitors", "steer")
 DARK = ("river", "plan")
 NARROW = ("queries",)
 QUERIES = {
@@ -55,11 +55,22 @@ def main(out: Path) -> None:
         with engine.serve(port=0, home=folder / "home") as service:
             for number, piece in enumerate(pieces):
                 os.rename(piece, folder / "in" / f"{number:03}.parquet")
+                if not number:
+                    _watch(engine)
             for each in engine.queries.values():
                 each.await_idle(600)
             _take(service.url, service.address, out)
         engine.stop()
     spark.stop()
+
+
+def _watch(engine: ab.Engine) -> None:
+    """Trace some rows, and compare another order, as soon as there is a filter."""
+    query = engine.queries["suspicious"]
+    query.await_idle(600)
+    (of,) = query.filters()
+    engine.between_ticks(lambda: of.trace(0.05))
+    engine.between_ticks(lambda: of.compare(order=[p.name for p in reversed(of.predicates)]))
 
 
 def _pieces(folder: Path) -> list[Path]:

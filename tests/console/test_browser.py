@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import anabranch as ab
 from anabranch.console.service import serve
 from console.stage import FAST, Stage
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+    from pyspark.sql import SparkSession
 
 pytest.importorskip("playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-PAGES = ["queries", "decisions", "river", "plan", "time", "state", "monitors", "steer", "snapshot"]
+PAGES = ["queries", "decisions", "river", "trace", "plan", "time", "state", "monitors", "steer", "snapshot"]
 LONG = pytest.mark.full(reason="a browser takes seconds for each page")
 pytestmark = [
     pytest.mark.spark,
@@ -141,6 +143,90 @@ def test_steering_takes_effect_and_is_taken_back(stage: Stage, opened: Callable[
     page.get_by_role("button", name="Undo the last change").click()
     page.wait_for_selector("text=Nothing has been changed here.")
     assert of.policy == "auto"
+
+
+@LONG
+def test_a_row_is_traced_and_picked(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/trace")
+    page.wait_for_selector("text=Nothing is traced.")
+    page.get_by_label("Share of rows that are traced").select_option("all rows")
+    stage.bring(60)
+    page.wait_for_selector(".traced")
+    assert page.locator(".journey li").count() >= 1
+    last = page.locator(".traced").last
+    last.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".traced:last-child[aria-pressed=true]")
+    size = int(re.findall(r"size (\d+)", last.inner_text())[0])
+    said = page.locator(".journey li:has-text('large(size)') .badge")
+    if said.count():
+        assert said.first.inner_text() == ("passed" if size > 20 else "dropped")
+    page.get_by_label("Share of rows that are traced").select_option("no rows")
+    (of,) = stage.engine.queries["picked"].filters()
+    page.wait_for_function("document.querySelector('[aria-label^=Share]').value === '0'")
+    assert of.trace_share == 0
+
+
+@LONG
+def test_two_plans_are_compared_and_the_other_one_is_used(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/steer")
+    page.get_by_label("Order of the other plan of picked/1").fill("odd(size) -> large(size)")
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector("text=control: in use / in use")
+    page.get_by_role("button", name="Use the other plan").click()
+    page.wait_for_selector("button:has-text('Compare')")
+    (of,) = stage.engine.queries["picked"].filters()
+    assert (of.policy, of.order, of.rival) == ("fixed", ("odd(size)", "large(size)"), None)
+    steps = "left => [...document.querySelectorAll('section')].at(-1).querySelectorAll('tbody tr').length === left"
+    for left in (2, 1, 0):
+        page.get_by_role("button", name="Undo the last change").click()
+        page.wait_for_function(steps, arg=left)
+    page.wait_for_selector("text=Nothing has been changed here.")
+    assert (of.policy, of.order, of.rival) == ("auto", None, None)
+
+
+NAMED = "e => (e.getAttribute('aria-label') || e.textContent).trim() || (e.labels && e.labels.length)"
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+
+
+@LONG
+def test_texts_stand_out_and_controls_have_names(stage: Stage, opened: Callable[..., Page]) -> None:
+    """WCAG AA: contrast of 4.5 (3 if large), and a name for everything that can be operated."""
+    for scheme in ("light", "dark"):
+        page = opened(color_scheme=scheme)
+        page.wait_for_selector("nav a")
+        for name in PAGES:
+            page.goto(f"{stage.service.address}/#/{name}")
+            page.wait_for_function("document.querySelector('main').innerText.length > 40")
+            assert page.evaluate(CONTRAST) == [], f"{name}, {scheme}"
+            for role in ("button", "textbox", "combobox", "link", "slider", "spinbutton"):
+                found = page.get_by_role(role, include_hidden=False)
+                for at in range(found.count()):
+                    assert found.nth(at).evaluate(NAMED), f"{role} {at} of {name} has no name"
+        page.close()
+
+
+@LONG
+def test_an_order_that_changes_is_seen(spark: SparkSession, opened: Callable[..., Page], tmp_path: Path) -> None:
+    """A drift: the other predicate becomes the one that drops rows."""
+    first = ab.predicate(lambda n: n % 50 == 0 if n < 100_000 else n > 0, "id", name="first")
+    second = ab.predicate(lambda n: n % 50 == 0 if n >= 100_000 else n >= 0, "id", name="second")
+    watched = ab.Filter(second, first)
+    with ab.watch(watched, "drifting", home=tmp_path, limits=FAST) as service:
+        page = opened(service.url)
+        page.wait_for_selector("nav a")
+        page.goto(f"{service.address}/#/river")
+        watched.apply(spark.range(0, 30_000, 1, 1)).count()
+        page.wait_for_selector("svg[aria-label='Routes: first, then second']")
+        watched.apply(spark.range(100_000, 160_000, 1, 1)).count()
+        page.wait_for_selector("svg[aria-label='Routes: second, then first']")
+        page.goto(f"{service.address}/#/decisions")
+        page.wait_for_selector("article.card.Reordered")
+        assert page.locator(".chip.up").first.inner_text() in ("first", "second")
 
 
 @LONG

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
+import http.client
 import json
 import os
+import shutil
+import socket
+import ssl
 import stat
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -134,6 +140,79 @@ def test_too_many_wrong_tokens_are_refused(tmp_path: Path) -> None:
         client = client_of(service, None)
         tries = [client.ask("POST", "/api/login", {"token": "guess"}).status for _ in range(5)]
         assert tries == [401] * 3 + [429] * 2
+
+
+def test_requests_that_are_too_slow_are_refused(tmp_path: Path) -> None:
+    with serve(None, port=0, home=tmp_path, limits=Limits(request_seconds=0.2)) as service:
+        client = client_of(service, service._access.operator)
+        with socket.create_connection((client.host, client.port), timeout=60) as half:
+            said = (
+                f"POST /api/undo HTTP/1.1\r\nHost: {client.host}:{client.port}\r\nContent-Length: 20\r\n"
+                f"Content-Type: application/json\r\nAuthorization: Bearer {client.token}\r\n\r\n{{"
+            )
+            half.sendall(said.encode())
+            assert half.recv(4_096).startswith(b"HTTP/1.1 408 ")
+        assert client.ask("GET", "/api/session").status == 200
+
+
+def test_a_body_that_does_not_say_how_long_it_is_is_limited(tmp_path: Path) -> None:
+    with serve(None, port=0, home=tmp_path, limits=Limits(body_bytes=1_000)) as service:
+        client = client_of(service, service._access.operator)
+        with socket.create_connection((client.host, client.port), timeout=60) as endless:
+            said = (
+                f"POST /api/undo HTTP/1.1\r\nHost: {client.host}:{client.port}\r\nTransfer-Encoding: chunked\r\n"
+                f"Content-Type: application/json\r\nAuthorization: Bearer {client.token}\r\n\r\n"
+            )
+            endless.sendall(said.encode() + b"800\r\n" + b"x" * 0x800 + b"\r\n")
+            assert endless.recv(4_096).startswith(b"HTTP/1.1 413 ")
+
+
+def test_tokens_are_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both tokens are compared, whatever is given, by the function that takes as long for any text."""
+    compared: list[tuple[bytes, bytes]] = []
+    digest = hmac.compare_digest
+
+    def noted(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return digest(one, other)
+
+    monkeypatch.setattr("anabranch.console.access.hmac.compare_digest", noted)
+    access = Access("operator's", "viewer's")
+    for given, role in (("operator's", "operator"), ("viewer's", "viewer"), ("operator'", None), ("", None)):
+        compared.clear()
+        assert access.role_of_token(given) == role
+        assert compared == [(given.encode(), b"operator's"), (given.encode(), b"viewer's")]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate")
+def test_other_addresses_are_served_with_tls_alone(tmp_path: Path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    call = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*call, "-keyout", str(key), "-out", str(cert), *names], check=True, capture_output=True)
+    with serve(None, port=0, tls_cert=cert, tls_key=key, home=tmp_path) as service:
+        assert service.address.startswith("https://127.0.0.1:")
+        port = int(service.address.rpartition(":")[2])
+        known = ssl.create_default_context(cafile=str(cert))
+        secure = http.client.HTTPSConnection("127.0.0.1", port, context=known, timeout=60)
+        body = json.dumps({"token": service._access.viewer})
+        secure.request("POST", "/api/login", body, {"Content-Type": "application/json"})
+        reply = secure.getresponse()
+        assert reply.status == 200
+        assert "Secure" in str(reply.getheader("set-cookie"))
+        secure.close()
+        plain = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        plain.request("GET", "/api/session")
+        with pytest.raises((http.client.HTTPException, OSError)):
+            plain.getresponse()
+        plain.close()
+
+
+def test_it_listens_on_this_machine_alone(tmp_path: Path) -> None:
+    with serve(None, port=0, home=tmp_path) as service:
+        assert service.address.startswith("http://127.0.0.1:")
+        (listener,) = service._server.servers[0].sockets
+        assert listener.getsockname()[0] == "127.0.0.1"
 
 
 def test_tokens_are_made_once_and_stay_private(tmp_path: Path) -> None:

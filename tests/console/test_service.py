@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,73 @@ def test_settings_change_and_are_taken_back(stage: Stage) -> None:
     assert refused.status == 400
 
 
+def test_rows_are_traced_if_that_is_wanted(stage: Stage) -> None:
+    assert stage.viewer.get("/api/traces/picked%2F1") == {
+        "id": "picked/1",
+        "share": 0.0,
+        "written": ["large(size)", "odd(size)"],
+        "traces": [],
+    }
+    assert stage.viewer.ask("GET", "/api/traces/nothing").status == 404
+    assert stage.viewer.ask("PATCH", "/api/settings", {"filter": "picked/1", "trace": 1}).status == 403
+    assert stage.operator.ask("PATCH", "/api/settings", {"filter": "picked/1", "trace": 2}).status == 422
+    assert stage.operator.ask("PATCH", "/api/settings", {"filter": "picked/1", "trace": 1}).status == 200
+    stage.bring(60)
+    await_true(lambda: stage.viewer.get("/api/traces/picked%2F1")["traces"])
+    for trace in stage.viewer.get("/api/traces/picked%2F1")["traces"]:
+        size = int(dict(trace["values"])["size"])
+        for call in trace["calls"]:
+            passes = size > 20 if call["predicate"] == "large(size)" else size % 2 == 1
+            assert call["verdict"] == ("passed" if passes else "dropped")
+            assert call["seconds"] > 0
+        assert trace["passed"] == (size > 20 and size % 2 == 1)
+    assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    assert stage.viewer.get("/api/traces/picked%2F1")["share"] == 0
+
+
+def test_two_plans_are_compared(stage: Stage) -> None:
+    def settings() -> Any:
+        (found,) = stage.viewer.get("/api/settings")["filters"]
+        return found
+
+    wanted = {"filter": "picked/1", "rival": {"policy": "fixed", "order": ["odd(size)", "large(size)"]}}
+    assert settings()["comparison"] is None
+    assert stage.operator.ask("PATCH", "/api/settings", wanted).status == 200
+    (of,) = stage.engine.queries["picked"].filters()
+    before = of.report().rows
+    for _ in range(30):
+        stage.bring(50)
+        stage.engine.queries["picked"].await_idle(600)
+        if settings()["comparison"]["rows"]:
+            break
+    assert settings()["rival"] == "fixed, odd(size) -> large(size)"
+    assert settings()["comparison"]["rows"] > 0
+    assert of.report().rows > before
+    assert len(stage.engine.queries["picked"].to_dataframe().collect()) == sum(
+        n * 7 % 100 > 20 and n * 7 % 2 == 1 for n in range(stage.written)
+    )
+    wrong = {"filter": "picked/1", "rival": {"policy": "fixed", "order": ["nothing"]}}
+    assert stage.operator.ask("PATCH", "/api/settings", wrong).status == 400
+    assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    assert settings()["comparison"] is None
+
+
+def test_an_order_is_pinned_and_taken_back(stage: Stage) -> None:
+    (of,) = stage.engine.queries["picked"].filters()
+    wanted = {"filter": "picked/1", "policy": "fixed", "order": ["odd(size)", "large(size)"]}
+    assert stage.operator.ask("PATCH", "/api/settings", wanted).status == 200
+    before = of.report().rows
+    stage.bring(60)
+    await_true(lambda: of.report().rows > before)
+    assert of.report().order == ("odd(size)", "large(size)")
+    assert stage.operator.ask("PATCH", "/api/settings", {"cache_bytes": 1_000_000}).status == 200
+    assert stage.engine.cache_bytes == 1_000_000
+    for _ in range(2):
+        assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    assert (of.policy, of.order) == ("auto", None)
+    assert stage.engine.cache_bytes != 1_000_000
+
+
 def test_figures_for_prometheus_are_those_of_the_engine(stage: Stage) -> None:
     stage.service._hub.look()
     text = stage.viewer.ask("GET", "/metrics").body.decode()
@@ -166,6 +234,7 @@ def test_the_live_stream_tells_of_ticks(stage: Stage) -> None:
 
 def test_late_rows_are_shown(stage: Stage) -> None:
     late = stage.viewer.get("/api/streams/calls/late?limit=5")
+    assert stage.viewer.get("/api/streams/calls/late") == late
     assert [each["name"] for each in late["columns"]][:3] == ["ts", "host", "size"]
 
 
@@ -183,3 +252,13 @@ def test_a_snapshot_is_one_file_with_everything_in_it(stage: Stage) -> None:
     assert "src=" not in text.replace("data-src=", "")
     recorded = text.split('id="snapshot">')[1].split("</script>")[0]
     assert "/api/queries/busy/rows" in json.loads(recorded)
+
+
+def test_parameters_of_the_description_have_defaults(stage: Stage) -> None:
+    """None of them is required, so each handler has to do without."""
+    import inspect
+
+    for route in stage.service._console.routes:
+        taken = inspect.signature(route.handler).parameters
+        for name in route.params:
+            assert taken[name].default is not inspect.Parameter.empty, f"{route.path}: {name}"

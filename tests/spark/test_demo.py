@@ -6,7 +6,7 @@ import io
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from anabranch.cli import demo, demo_bank, demo_query, packets
+from anabranch.cli import demo, demo_bank, demo_console, demo_query, packets
 from anabranch.cli.live import watch
 from anabranch.errors import InternalError
 
@@ -48,6 +48,23 @@ def test_the_bank_says_that_the_sum_of_all_balances_is_always_0(spark: SparkSess
     assert len(found) > demo_bank.TRANSFERS // 4
     assert set(found) == {0}
     assert f"at each of {len(found)} instants: 0" in out.getvalue()
+
+
+def test_the_console_shows_the_packets_as_they_come(spark: SparkSession, tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    from console.stage import await_true, client_of
+
+    hours, out, seen = list(packets.write(tmp_path / "packets", 4_000)), io.StringIO(), []
+
+    def look(service: Any) -> None:
+        viewer = client_of(service, service._access.viewer)
+        await_true(lambda: viewer.get("/api/queries/busy/rows")["rows"])
+        seen.extend(viewer.get("/api/queries")["queries"])
+
+    demo_console.run(spark, hours, tmp_path, Console(file=out, width=200), wait=look, home=tmp_path / "home")
+    assert sorted(each["name"] for each in seen) == ["busy", "suspicious", "traffic"]
+    assert "http://127.0.0.1:" in out.getvalue()
 
 
 def test_the_continuous_query_says_what_the_packets_of_each_half_hour_say(spark: SparkSession, tmp_path: Path) -> None:

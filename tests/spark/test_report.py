@@ -293,6 +293,39 @@ def test_a_replayed_micro_batch_replaces_the_run_before() -> None:
     assert total(ledger) == 31
 
 
+def test_totals_that_are_at_hand_are_those_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_counts, "RECENT_RECORDS", 8)
+    rng, counts = np.random.default_rng(7), task_counts.TaskCounts()
+    for _ in range(300):
+        job = f"q/{rng.integers(4)}" if rng.random() < 0.3 else ""
+        made = record(int(rng.integers(1, 9)), partition=int(rng.integers(6)), job=job, run=f"{rng.integers(3)}")
+        counts.enter(made)
+        if rng.random() < 0.2:
+            counts.enter(made)
+        counts.fold()
+        if rng.random() < 0.3:
+            found, summed = counts.totals(), counts._summed()
+            assert found[0, 1].tally.rows == summed[0, 1].tally.rows
+            assert found[0, 1].tally.seen.tolist() == summed[0, 1].tally.seen.tolist()
+
+
+def test_a_report_takes_no_longer_the_more_tasks_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, summed = task_counts.TaskCounts(), list[object]()
+    for partition in range(500):
+        counts.enter(record(1, partition=partition))
+    whole = task_counts.TaskCounts._summed
+
+    def counted(self: task_counts.TaskCounts) -> object:
+        summed.append(self)
+        return whole(self)
+
+    monkeypatch.setattr(task_counts.TaskCounts, "_summed", counted)
+    assert counts.totals()[0, 1].tally.rows == 500
+    counts.totals()[0, 1].tally.rows = 0
+    assert counts.totals()[0, 1].tally.rows == 500
+    assert not summed
+
+
 def split_by(zone: str) -> RoutePlan:
     """Rows of a zone are tried on the second predicate first."""
     return RoutePlan(ValueClasses((ValueSplit("zone", (zone,)),), np.array([1, 0])), ((0, 1), (1, 0)), "content")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -57,11 +58,14 @@ def demo(
     report: Annotated[Path, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = Path(
         "anabranch-demo.html"
     ),
+    serve: Annotated[
+        bool, typer.Option(help="Open the console on the packets at the end; not done where there is no terminal.")
+    ] = True,
 ) -> None:
     """Watch filters being reordered on generated packets, and compare with plain Spark."""
     from anabranch.cli.demo import run
 
-    run(rows, report)
+    run(rows, report, serve=serve and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 @app.command()

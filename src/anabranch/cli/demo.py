@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import anabranch as ab
-from anabranch.cli import demo_bank, demo_query, demo_report, files, packets
+from anabranch.cli import demo_bank, demo_console, demo_query, demo_report, files, packets
 from anabranch.cli.live import predicate_table, watch
 from anabranch.cli.tables import rich_table
 from anabranch.errors import InternalError
@@ -105,7 +105,14 @@ def alert_filter() -> ab.Filter:
     )
 
 
-def run(rows: int, report: Path, *, session: SparkSession | None = None, console: Console | None = None) -> Comparison:
+def run(
+    rows: int,
+    report: Path,
+    *,
+    session: SparkSession | None = None,
+    console: Console | None = None,
+    serve: bool = False,
+) -> Comparison:
     """Run the demo and write its report.
 
     Parameters
@@ -116,6 +123,8 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
         Where the HTML report goes.
     session
         Runs in this session; in one of its own, which is stopped at the end, if not given.
+    serve
+        Whether the console opens on the packets at the end, until it is interrupted.
     """
     console = console or Console(highlight=False)
     files.make_room(report)
@@ -126,8 +135,10 @@ def run(rows: int, report: Path, *, session: SparkSession | None = None, console
         _conclude(compared, console)
         demo_query.run(spark, hours, rows, Path(folder), console)
         demo_bank.run(spark, Path(folder), console)
-    report.write_text(demo_report.page(compared), encoding="utf-8")
-    console.print(f"How the order moved: [bold]{escape(str(report))}[/]", soft_wrap=True)
+        report.write_text(demo_report.page(compared), encoding="utf-8")
+        console.print(f"How the order moved: [bold]{escape(str(report))}[/]", soft_wrap=True)
+        if serve:
+            demo_console.run(spark, hours, Path(folder), console)
     return compared
 
 

@@ -21,9 +21,10 @@ from starlette.routing import Route as Address
 
 from anabranch.console import prometheus
 from anabranch.console.access import COOKIE_SECONDS, Access
+from anabranch.console.answer_cache import AnswerCache
 from anabranch.console.audit import Audit
 from anabranch.console.changing import Changing, error_reply
-from anabranch.console.guard import Guard, Limits
+from anabranch.console.guard import Guard, Limits, Refused
 from anabranch.console.hub import Hub
 from anabranch.console.live import Live
 from anabranch.console.reading import NotFound, Reading
@@ -71,6 +72,7 @@ class Console:
             each.name: each.read_bytes() for each in files("anabranch.console").joinpath("static").iterdir()
         }
         self.live = Live(hub)
+        self._shared = AnswerCache(lambda: hub.seen.version)
         self.may_try_token: Callable[[str], bool] = lambda client: True
 
     def application(self) -> Starlette:
@@ -89,7 +91,9 @@ class Console:
             Address("/metrics", self._metrics),
         ]
         return Starlette(
-            routes=[*found, *pages], lifespan=self._lifespan, exception_handlers={404: _not_found, 405: _not_found}
+            routes=[*found, *pages],
+            lifespan=self._lifespan,
+            exception_handlers={404: _not_found, 405: _not_found, Refused: _refused},
         )
 
     def close(self) -> None:
@@ -107,13 +111,21 @@ class Console:
             given = await _arguments(route, request)
         except Invalid as error:
             return JSONResponse({"error": str(error)}, 422)
+        asked = (route.path, tuple(sorted(given.items()))) if route.shared else None
+        known = None if asked is None else self._shared.get(asked)
+        if known is not None:
+            return Response(known, media_type="application/json")
         pool = self._changer if route.changes else self._readers
         status, answer = await asyncio.get_running_loop().run_in_executor(pool, partial(_answer, route.handler, given))
         if route.changes:
+            self._shared.clear()
             action = f"{route.method} {request.url.path}"
             outcome = "done" if status == 200 else str(answer.get("error"))
             self._audit.note(request.scope["role"], _client(request), action, given.get("wanted"), outcome)
-        return JSONResponse(answer, status)
+        reply = JSONResponse(answer, status)
+        if asked is not None and status == 200:
+            self._shared.put(asked, bytes(reply.body))
+        return reply
 
     async def _login(self, request: Request) -> Response:
         client = _client(request)
@@ -238,6 +250,12 @@ async def _body(request: Request) -> Any:
 
 def _client(request: Request) -> str:
     return request.client.host if request.client else "unknown"
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What turned out to be too large while it was read."""
+    assert isinstance(error, Refused)
+    return JSONResponse({"error": error.what}, error.status, {"connection": "close"})
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

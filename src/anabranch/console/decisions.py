@@ -64,6 +64,20 @@ class FilterLog:
                 del self._measured[old]
         return [_card(self.id, each) for each in new]
 
+    def since(self, report: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+        """By the number of a decision: what the order before it would have cost, until the next one or until now."""
+        found: dict[int, dict[str, Any]] = {}
+        until = report
+        for entry in reversed(list(self._entries)):
+            then = self._measured.get(entry.number)
+            match entry.event:
+                case Reordered(before=before, after=after, route="") if then is not None:
+                    cost = cost_since(before, after, then, until)
+                    found |= {entry.number: cost} if cost else {}
+            if then is not None and isinstance(entry.event, Reordered | RoutesChanged):
+                until = then
+        return found
+
     def frames(self) -> list[dict[str, Any]]:
         """The plan after each decision that changed one, for the time slider of the river."""
         frames: list[dict[str, Any]] = []
@@ -100,6 +114,59 @@ class FilterLog:
                 }
             )
         return frames[-MOST_FRAMES:]
+
+
+def cost_since(
+    before: Sequence[str], after: Sequence[str], then: Mapping[str, Any], until: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What the order before a change would have cost, from then on, beside what was paid; None if no row came.
+
+    An estimate, by the pass rates and the costs of that time: what was paid is measured, and multiplied by what the one
+    order costs by the other one, as if predicates were independent.
+
+    >>> then = {"rows": 0, "seconds": 0.0, "evaluations": 0, "predicates": []}
+    >>> a = {"predicate": "a", "seen": 10, "passed": 9, "cost_us": 9.0}
+    >>> b = {"predicate": "b", "seen": 100, "passed": 10, "cost_us": 1.0}
+    >>> until = {"rows": 100, "seconds": 0.001, "evaluations": 110, "predicates": [a, b]}
+    >>> found = cost_since(["a", "b"], ["b", "a"], then, until)
+    >>> [round(found[name], 4) for name in ("rows", "calls", "calls_before", "seconds_before")]
+    [100, 110, 190.0, 0.0052]
+    """
+    rows = until["rows"] - then["rows"]
+    known = {each["predicate"]: each for each in until["predicates"]}
+    if rows <= 0 or set(before) != set(after) or not set(before) <= set(known):
+        return None
+    old = {each["predicate"]: each for each in then["predicates"]}
+    facts = {name: _rate_and_cost(known[name], old.get(name)) for name in before}
+    if any(cost is None for _, cost in facts.values()):
+        return None
+    (calls_before, price_before), (calls_after, price_after) = _priced(before, facts), _priced(after, facts)
+    seconds, calls = until["seconds"] - then["seconds"], until["evaluations"] - then["evaluations"]
+    return {
+        "rows": rows,
+        "seconds": seconds,
+        "seconds_before": seconds * price_before / price_after if price_after else seconds,
+        "calls": calls,
+        "calls_before": calls * calls_before / calls_after,
+    }
+
+
+def _rate_and_cost(now: Mapping[str, Any], then: Mapping[str, Any] | None) -> tuple[float, float | None]:
+    """The pass rate of a predicate since then, or of all time if it has seen nothing since; and its cost."""
+    seen, passed = now["seen"], now["passed"]
+    if then is not None and seen > then["seen"]:
+        seen, passed = seen - then["seen"], passed - then["passed"]
+    return (passed / seen if seen else 1.0), now["cost_us"]
+
+
+def _priced(order: Sequence[str], facts: Mapping[str, tuple[float, float | None]]) -> tuple[float, float]:
+    """Calls and microseconds per row."""
+    calls = price = 0.0
+    left = 1.0
+    for name in order:
+        rate, cost = facts[name]
+        calls, price, left = calls + left, price + left * (cost or 0.0), left * rate
+    return calls, price
 
 
 def measured(report: FilterReport) -> dict[str, Any]:

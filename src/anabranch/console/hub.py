@@ -113,6 +113,10 @@ class Hub:
                 found |= {f"{query}/{number}": each for number, each in enumerate(filters, start=1)}
         return found
 
+    def is_of_query(self, id: str) -> bool:
+        """Whether a filter belongs to a query, whose columns have numbers behind their names."""
+        return id not in self._watched
+
     def report(self, id: str, of: Filter) -> dict[str, Any]:
         """What a filter has measured, at most some tenths of a second old."""
         made, report = self._reports.get(id, (0.0, {}))
@@ -128,6 +132,11 @@ class Hub:
     def frames(self, id: str) -> list[dict[str, Any]]:
         """The plan of a filter after each of its decisions."""
         return self._logs[id].frames() if id in self._logs else []
+
+    def since(self, id: str) -> dict[int, dict[str, Any]]:
+        """What orders that a filter has left would have cost since, by the number of the decision."""
+        filters = self.filters()
+        return self._logs[id].since(self.report(id, filters[id])) if id in self._logs and id in filters else {}
 
     def history(self, since: int = 0) -> list[TickValues]:
         """What ticks have published, oldest first."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from anabranch.console.hub import Hub, Seen
 
-MOST_CLIENTS = 100
+MOST_CLIENTS = 400
 PING_SECONDS = 15.0
 RETRY_MILLISECONDS = 2_000
 

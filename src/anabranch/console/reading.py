@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anabranch
 from anabranch.console.hub import Hub, TickValues
 from anabranch.console.results import Results, plain
+from anabranch.cql.bound_query import without_number
 from anabranch.cql.problems import KEYWORDS
 from anabranch.cql.rendering import mermaid, render
 
@@ -76,7 +77,7 @@ class Reading:
         views = [{**each, "view": True} for each in self._found("views")]
         return [*({**each, "view": False} for each in self._found("relations")), *views]
 
-    def aside(self, name: str, kind: str, limit: int) -> dict[str, Any]:
+    def aside(self, name: str, kind: str, limit: int = 100) -> dict[str, Any]:
         """Rows of a stream that came too late, or that have no usable time."""
         self._named("streams", name)
         df = self.engine.late(name) if kind == "late" else self.engine.unusable(name)
@@ -185,7 +186,10 @@ class Reading:
         cards = [
             card for card in cards if (not kind or card["kind"] == kind) and (not filter or card["filter"] == filter)
         ]
-        return {"total": len(cards), "events": list(reversed(cards[-limit:]))}
+        shown = list(reversed(cards[-limit:]))
+        since = {id: self.hub.since(id) for id in {card["filter"] for card in shown}}
+        found = [{**card, "since": since[card["filter"]].get(card["number"])} for card in shown]
+        return {"total": len(cards), "events": found}
 
     def filters(self) -> list[dict[str, Any]]:
         """Filters with what they have measured."""
@@ -197,6 +201,19 @@ class Reading:
         if id not in filters:
             raise NotFound(f"there is no filter {id!r}")
         return {**self.hub.report(id, filters[id]), "frames": self.hub.frames(id)}
+
+    def traces(self, id: str) -> dict[str, Any]:
+        """The rows of a filter that were traced last, newest first."""
+        filters = self.hub.filters()
+        if id not in filters:
+            raise NotFound(f"there is no filter {id!r}")
+        of = filters[id]
+        named = without_number if self.hub.is_of_query(id) else str
+        rows = [
+            {**asdict(each), "values": [(named(name), value) for name, value in each.values]}
+            for each in reversed(of.traces())
+        ]
+        return {"id": id, "share": of.trace_share, "written": [p.name for p in of.predicates], "traces": rows}
 
     def history(
         self, query: str = "", entity: str = "", property: str = "", minutes: float = 15, limit: int = 600

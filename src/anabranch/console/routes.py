@@ -20,6 +20,23 @@ MINUTES = {"type": "number", "minimum": 0.1, "maximum": 1440}
 WORDS = {"type": "string", "maxLength": 200}
 
 
+SHARED = frozenset(
+    f"/api/{path}"
+    for path in (
+        "overview",
+        "streams",
+        "queries",
+        "queries/{name}/rows",
+        "plans",
+        "events",
+        "filters",
+        "history",
+        "state",
+    )
+)
+"""What open pages ask for again and again: answered once for all of them."""
+
+
 def body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
     """The schema of an object."""
     return {
@@ -56,6 +73,11 @@ class Route:
     wanted: Mapping[str, Any] | None = None
 
     @property
+    def shared(self) -> bool:
+        """Whether all clients get the same answer until there is something new."""
+        return self.method == "GET" and self.path in SHARED
+
+    @property
     def changes(self) -> bool:
         """Whether it changes something: it is noted in the audit log, and runs alone."""
         return self.method != "GET" and self.path != "/api/check"
@@ -69,14 +91,22 @@ def table(reading: Reading, changing: Changing, steering: Steering, audit: Calla
         "window_tuples": {"type": "integer", "minimum": 1, "maximum": 10_000_000},
         "thrash_avoidance": {"type": "number", "minimum": 0, "maximum": 1},
     }
+    rival = {
+        **body(("policy",), policy=WORDS, order={"type": "array", "maxItems": 200, "items": WORDS}),
+        "type": ["object", "null"],
+    }
     setting = body(
         (),
         filter=WORDS,
         policy=WORDS,
         config=body((), **config),
+        order={"type": "array", "maxItems": 200, "items": WORDS},
+        trace={"type": "number", "minimum": 0, "maximum": 1},
+        rival=rival,
         query=NAME,
         status={"type": "string", "enum": ["paused", "running"]},
         state_bytes={"type": ["integer", "null"], "minimum": 0, "maximum": 2**50},
+        cache_bytes={"type": "integer", "minimum": 0, "maximum": 2**50},
     )
     values = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
     page = {"search": WORDS, "status": WORDS, "offset": {"type": "integer", "minimum": 0, "maximum": 10**9}}
@@ -128,6 +158,7 @@ def table(reading: Reading, changing: Changing, steering: Steering, audit: Calla
         ),
         Route("GET", "/api/filters", reading.filters, "Filters, with what they have measured"),
         Route("GET", "/api/filters/{id:path}", reading.filter, "A filter, with its plan after each decision"),
+        Route("GET", "/api/traces/{id:path}", reading.traces, "Rows of a filter that were traced"),
         Route("GET", "/api/history", reading.history, "Properties over time", over_time),
         Route("GET", "/api/state", reading.state, "Who holds how many rows and bytes"),
         Route("GET", "/api/metrics", reading.metrics, "Figures of streams, queries and filters"),

@@ -72,6 +72,7 @@ def answers(reading: Reading, routes: Sequence[Route]) -> dict[str, Any]:
     for id in reading.hub.filters():
         with suppress(NotFound, AnabranchError):
             found[f"/api/filters/{quote(id, safe='')}"] = reading.filter(id)
+            found[f"/api/traces/{quote(id, safe='')}"] = reading.traces(id)
     return found
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from anabranch.config import OrderingConfig
 from anabranch.console.hub import Hub
+from anabranch.console.results import plain
 from anabranch.errors import QueryError, suggest
 from anabranch.routing import policies
+
+if TYPE_CHECKING:
+    from anabranch.spark.filters.filter import Filter
+    from anabranch.spark.filters.filter_settings import RivalPlan
 
 MOST_STEPS = 100
 
@@ -45,11 +51,9 @@ class Steering:
         engine = self._hub.engine
         return {
             "state_bytes": None if engine is None else engine.state_bytes,
+            "cache_bytes": None if engine is None else engine.cache_bytes,
             "policies": list(policies.NAMES),
-            "filters": [
-                {"id": id, "policy": each.policy, "config": asdict(each.config)}
-                for id, each in self._hub.filters().items()
-            ],
+            "filters": [_filter_settings(id, each) for id, each in self._hub.filters().items()],
             "queries": []
             if engine is None
             else [{"name": q.name, "status": q.status} for q in [*engine.queries.values()]],
@@ -60,12 +64,16 @@ class Steering:
         """Change one setting; returns what was done."""
         with self._lock:
             if "filter" in wanted:
-                return self._filter(wanted)
+                return self._of_filter(wanted)
             if "query" in wanted:
                 return self._status(wanted["query"], wanted.get("status", ""))
+            if "cache_bytes" in wanted:
+                return self._caches(wanted["cache_bytes"])
             if "state_bytes" in wanted:
                 return self._memory(wanted["state_bytes"])
-        raise QueryError("nothing to change", hint="give filter and policy, query and status, or state_bytes")
+        raise QueryError(
+            "nothing to change", hint="give filter and policy, query and status, state_bytes, or cache_bytes"
+        )
 
     def undo(self) -> str:
         """Take the last change back."""
@@ -81,12 +89,44 @@ class Steering:
         self._steps.append(Step(time.time(), what, before, after, undo))
         return f"{what}: {after} instead of {before}"
 
-    def _filter(self, wanted: Mapping[str, Any]) -> str:
+    def _of_filter(self, wanted: Mapping[str, Any]) -> str:
         id, filters = wanted["filter"], self._hub.filters()
         if id not in filters:
             raise QueryError(f"there is no filter {id!r}", hint=suggest(id, list(filters), "filters"))
         of = filters[id]
-        policy, config = of.policy, of.config
+        if "trace" in wanted:
+            before, share = of.trace_share, wanted["trace"]
+            self._between_ticks(partial(of.trace, share))
+            undo = partial(self._between_ticks, partial(of.trace, before))
+            return self._note(f"share of traced rows of {id}", before, share, undo)
+        if "rival" in wanted:
+            return self._compare(id, of, wanted["rival"])
+        return self._use(id, of, wanted)
+
+    def _compare(self, id: str, of: Filter, rival: Mapping[str, Any] | None) -> str:
+        """Begin or end to compare a plan with that in use."""
+        before = of.rival
+
+        def again() -> None:
+            if before is None:
+                of.compare(None)
+            else:
+                of.compare(before.policy, before.config, before.order)
+
+        given = {} if rival is None else {"order": rival.get("order")}
+        self._between_ticks(partial(of.compare, None if rival is None else rival["policy"], None, **given))
+        undo = partial(self._between_ticks, again)
+        return self._note(f"rival of {id}", _plan(before), _plan(of.rival), undo)
+
+    def _between_ticks(self, change: Callable[[], None]) -> None:
+        """Change a filter; in an engine it holds from the next tick on."""
+        if self._hub.engine is None:
+            change()
+        else:
+            self._hub.engine.between_ticks(change)
+
+    def _use(self, id: str, of: Filter, wanted: Mapping[str, Any]) -> str:
+        policy, config, order = of.policy, of.config, of.order
         new_policy = wanted.get("policy", policy)
         changes = wanted.get("config") or {}
         known = [each.name for each in fields(OrderingConfig)]
@@ -96,15 +136,11 @@ class Steering:
         base = asdict(config) if new_policy == policy else asdict(OrderingConfig.for_policy(new_policy))
         new_config = OrderingConfig(**(base | changes))
 
-        def use(policy: str, config: OrderingConfig) -> None:
-            if self._hub.engine is None:
-                of.use(policy, config)
-            else:
-                self._hub.engine.use_policy(of, policy, config)
-
-        use(new_policy, new_config)
-        before, after = _told(policy, config, changes), _told(new_policy, new_config, changes)
-        return self._note(f"filter {id}", before, after, lambda: use(policy, config))
+        new_order = wanted.get("order", order if new_policy == "fixed" else None)
+        self._between_ticks(partial(of.use, new_policy, new_config, new_order))
+        before, after = _told(policy, config, order, changes), _told(new_policy, new_config, of.order, changes)
+        undo = partial(self._between_ticks, partial(of.use, policy, config, order))
+        return self._note(f"filter {id}", before, after, undo)
 
     def _status(self, name: str, status: str) -> str:
         engine = self._hub.engine
@@ -129,8 +165,37 @@ class Steering:
         engine.hold(state_bytes)
         return self._note("state_bytes", before, state_bytes, lambda: engine.hold(before))
 
+    def _caches(self, cache_bytes: int) -> str:
+        engine = self._hub.engine
+        if engine is None:
+            raise QueryError("there is no engine", hint="this console watches filters")
+        before = engine.cache_bytes
+        engine.hold_caches(cache_bytes)
+        return self._note("cache_bytes", before, cache_bytes, lambda: engine.hold_caches(before))
 
-def _told(policy: str, config: OrderingConfig, changes: Mapping[str, Any]) -> str:
-    """A policy, with the parameters that a change is about."""
+
+def _told(policy: str, config: OrderingConfig, order: Sequence[str] | None, changes: Mapping[str, Any]) -> str:
+    """A policy, with its pinned order and the parameters that a change is about."""
     parts = [f"{name} {getattr(config, name)}" for name in changes]
-    return ", ".join([policy, *parts])
+    return ", ".join([policy, *([" -> ".join(order)] if order else []), *parts])
+
+
+def _plan(rival: RivalPlan | None) -> str | None:
+    """A rival, for people."""
+    return None if rival is None else _told(rival.policy, rival.config, rival.order, {})
+
+
+def _filter_settings(id: str, of: Filter) -> dict[str, Any]:
+    """How a filter is set, and what came out of a comparison."""
+    found = of.comparison()
+    return {
+        "id": id,
+        "policy": of.policy,
+        "config": asdict(of.config),
+        "order": of.order,
+        "predicates": [p.name for p in of.predicates],
+        "trace": of.trace_share,
+        "rival": _plan(of.rival),
+        "rival_plan": None if of.rival is None else {"policy": of.rival.policy, "order": of.rival.order},
+        "comparison": None if found is None else {name: plain(value) for name, value in vars(found).items()},
+    }

@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from anabranch import storage
-from anabranch.config import OrderingConfig
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, folded
 from anabranch.cql.dialect import parse_query
@@ -433,10 +432,21 @@ class Engine:
         with self._loop.between_ticks():
             self._runtime.state_bytes = state_bytes
 
-    def use_policy(self, of: Filter, policy: str, config: OrderingConfig | None = None) -> None:
-        """Let a filter of a query go on with another policy, from the next tick on."""
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes that caches of joins may take together."""
+        return self._runtime.cache_bytes
+
+    def hold_caches(self, cache_memory: int | str) -> None:
+        """Let caches of joins take so much from the next tick on; with 0 there are none."""
+        given = bytes_of(cache_memory, "cache_memory")
         with self._loop.between_ticks():
-            of.use(policy, config)
+            self._runtime.cache_bytes = given
+
+    def between_ticks(self, change: Callable[[], None]) -> None:
+        """Change something of queries' filters while no tick runs: it holds from the next one on."""
+        with self._loop.between_ticks():
+            change()
 
     def serve(self, port: int = 8765, **options: Any) -> Any:
         """Serve the console: a web page, an API and metrics of this engine; returns the running service.

@@ -189,6 +189,15 @@ class QueryRuntime:
         return together((name, self._folded.get(name)) for name in names)
 
     @property
+    def cache_bytes(self) -> int:
+        """What caches of joins may take together."""
+        return self._setting.cache_bytes
+
+    @cache_bytes.setter
+    def cache_bytes(self, given: int) -> None:
+        self._setting = replace(self._setting, cache_bytes=given)
+
+    @property
     def state_bytes(self) -> int | None:
         """What each worker may hold of the states of cells."""
         return self._setting.state_bytes

@@ -13,6 +13,12 @@ function chips(order, before) {
   }));
 }
 
+function since({ rows, seconds: paid, seconds_before: before, calls, calls_before: more }) {
+  const saved = before - paid;
+  return h("p", {}, h("b", {}, "Since: "), `in ${number(rows)} rows ${seconds(paid)} and ${number(calls)} calls; the order before would have taken about `,
+    h("b", { class: saved > 0 ? "good" : "warn" }, seconds(before)), ` and ${number(Math.round(more))} calls`);
+}
+
 function card(each) {
   const about = [clock(each.seen), each.filter === "engine" ? null : each.filter, each.policy ? `policy ${each.policy}` : null, each.partition === null || each.partition === undefined ? null : `partition ${each.partition}`, each.at === undefined ? null : `after ${number(each.at)} rows of the worker`];
   const body = [];
@@ -21,7 +27,7 @@ function card(each) {
   else body.push(h("p", {}, each.what));
   return h("article", { class: `card ${each.kind}` },
     h("div", { class: "row apart" }, h("h3", {}, KINDS[each.kind] || each.kind, each.route ? h("span", { class: "muted" }, ` on route ${each.route}`) : null), h("span", { class: "muted small" }, about.filter(Boolean).join(" · "))),
-    body, each.why ? h("p", {}, h("b", {}, "Why: "), each.why) : null);
+    body, each.since ? since(each.since) : null, each.why ? h("p", {}, h("b", {}, "Why: "), each.why) : null);
 }
 
 export function decisions(root, app) {
@@ -41,7 +47,7 @@ export function decisions(root, app) {
     const deciding = filters.reduce((sum, each) => sum + each.seconds * (each.profiling_share + each.deciding_share), 0);
     const spent = filters.reduce((sum, each) => sum + each.seconds, 0);
     const shown = found.events.filter((each) => (!only.value || each.filter === only.value) && (kind.value === "plans" ? !["EffortChanged", "Started"].includes(each.kind) : !kind.value || each.kind === kind.value));
-    const now = JSON.stringify([shown.map((each) => each.id), calls, saved]);
+    const now = JSON.stringify([shown.map((each) => [each.id, each.since?.rows]), calls, saved]);
     if (now === drawn) return;
     drawn = now;
     fill(figures,

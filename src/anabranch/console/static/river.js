@@ -57,7 +57,7 @@ function draw(routes, facts, sharesKnown) {
   const firstColour = routes.length === 1 ? shade(costs[routes[0].order[0]]) : "cost-none";
   parts.unshift(svg("path", { class: `water ${firstColour}`, d: band(16, middle, source - (middle - HEIGHT / 2), HEAD, middle - HEIGHT / 2 + (source - (middle - HEIGHT / 2)) / 2, source - (middle - HEIGHT / 2)) }), svg("path", { class: "water cost-0", d: band(joins + BEND, middle, out, width - 16, middle, out) }));
   labels.push(svg("text", { class: "strong", x: 22, y: middle + 4 }, "rows in"), svg("text", { class: "strong", x: width - 20, y: middle - out / 2 - 8, "text-anchor": "end" }, "rows out"));
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width: Math.max(700, width), role: "img", "aria-label": `Routes: ${routes.map((each) => each.order.join(", then ")).join("; ")}` }, parts, labels);
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, style: { width: "100%", "min-width": `${Math.max(700, 0.8 * width)}px`, "max-width": `${1.4 * width}px` }, role: "img", "aria-label": `Routes: ${routes.map((each) => each.order.join(", then ")).join("; ")}` }, parts, labels);
 }
 
 export function river(root, app, [chosen]) {

@@ -1,12 +1,13 @@
 // Steer: change a property, see what it does, take it back.
 import { get, patch, post } from "./api.js";
 import { chart } from "./chart.js";
+import { comparisons } from "./compare.js";
 import { badge, clock, empty, fill, h, table } from "./dom.js";
 
 const KNOBS = { profile_probability: "share of dropped rows that are tried further", window_tuples: "profiles that are remembered", thrash_avoidance: "1 moves a predicate for any gain" };
 
 export function steer(root, app) {
-  const filters = h("div", {}), queries = h("div", {}), steps = h("div", {}), effect = h("div", {}), memory = h("input", { type: "number", min: 0, step: 1, placeholder: "default", "aria-label": "Megabytes of state per core" });
+  const filters = h("div", {}), versus = h("div", {}), queries = h("div", {}), steps = h("div", {}), effect = h("div", {}), caches = h("input", { type: "number", min: 0, step: 1, "aria-label": "Megabytes of caches of joins" }), memory = h("input", { type: "number", min: 0, step: 1, placeholder: "default", "aria-label": "Megabytes of state per core" });
   const undo = h("button", { type: "button", class: "quiet", onclick: () => send(() => post("/api/undo", {})) }, "Undo the last change");
   let drawn = "";
 
@@ -21,32 +22,36 @@ export function steer(root, app) {
       const wanted = { filter: each.id, policy: policy.value };
       return patch("/api/settings", Object.keys(config).length ? { ...wanted, config } : wanted);
     };
-    return [h("a", { href: `#/river/${encodeURIComponent(each.id)}` }, each.id), policy, ...knobs.map(([, field]) => field), h("button", { type: "button", disabled: !app.may(), onclick: () => send(apply) }, "Apply")];
+    return [[h("a", { href: `#/river/${encodeURIComponent(each.id)}` }, each.id), each.order ? h("div", { class: "muted small" }, `pinned: ${each.order.join(" → ")}`) : null], policy, ...knobs.map(([, field]) => field), h("button", { type: "button", disabled: !app.may(), onclick: () => send(apply) }, "Apply")];
   }
 
   async function update() {
     const [found, history] = await Promise.all([get("/api/settings"), app.engine ? get("/api/history", { entity: "engine", property: "seconds", minutes: 15 }) : { series: [] }]);
     if (app.engine) fill(effect, chart(history.series.map((each) => ({ name: "seconds of a tick", points: each.points })), { title: "Seconds of a tick", height: 150 }));
     const now = JSON.stringify(found);
-    if (now === drawn) return;
+    if (now === drawn || (drawn && root.contains(document.activeElement) && document.activeElement.matches("input, select"))) return;
     drawn = now;
     fill(filters, found.filters.length ? h("div", { class: "scroll" }, table(["filter", "policy", ...Object.keys(KNOBS).map((each) => each.replace("_", " ")), ""], found.filters.map((each) => row(each, found.policies)))) : empty("No filter has run yet."));
+    fill(versus, comparisons(found, app, send));
     const going = found.queries.filter((each) => ["running", "paused"].includes(each.status)).slice(0, 200);
     fill(queries, going.length ? h("div", { class: "scroll" }, table(["query", "status", ""], going.map((each) => {
       const next = each.status === "running" ? "paused" : "running";
       return [each.name, badge(each.status), h("button", { type: "button", class: "quiet", disabled: !app.may(), onclick: () => send(() => patch("/api/settings", { query: each.name, status: next })) }, next === "paused" ? "Pause" : "Resume")];
     }))) : empty("No query runs."));
+    caches.value = found.cache_bytes === null ? "" : found.cache_bytes / 1e6;
     memory.value = found.state_bytes === null ? "" : found.state_bytes / 1e6;
     undo.disabled = !found.steps.length || !app.may();
     fill(steps, found.steps.length ? table(["when", "what", "before", "after"], found.steps.map((each) => [clock(each.time), each.what, String(each.before ?? "default"), String(each.after ?? "default")])) : empty("Nothing has been changed here."));
   }
 
   const hold = () => patch("/api/settings", { state_bytes: memory.value === "" ? null : Math.round(1e6 * Number(memory.value)) });
+  const cache = () => patch("/api/settings", { cache_bytes: Math.round(1e6 * Number(caches.value)) });
   fill(root, h("h1", {}, "Steer"), h("p", { class: "muted" }, app.may() ? "Changes hold from the next tick on. Answers never change by them, only what they cost." : "This token, or this snapshot, may look only."),
     h("section", { class: "panel" }, h("h2", {}, "Filters"), filters),
+    h("section", { class: "panel" }, h("h2", {}, "Compare two plans"), versus),
     h("div", { class: "two" },
       app.engine ? h("section", { class: "panel" }, h("h2", {}, "Queries"), queries) : null,
-      h("div", {}, app.engine ? h("section", { class: "panel" }, h("h2", {}, "Memory"), h("div", { class: "row" }, memory, h("span", { class: "muted" }, "MB of state per worker"), h("button", { type: "button", disabled: !app.may(), onclick: () => send(hold) }, "Apply"))) : null,
+      h("div", {}, app.engine ? h("section", { class: "panel" }, h("h2", {}, "Memory"), h("div", { class: "row" }, memory, h("span", { class: "muted" }, "MB of state per core"), h("button", { type: "button", disabled: !app.may(), onclick: () => send(hold) }, "Apply")), h("div", { class: "row" }, caches, h("span", { class: "muted" }, "MB for caches of joins"), h("button", { type: "button", disabled: !app.may(), onclick: () => send(cache) }, "Apply"))) : null,
         app.engine ? h("section", { class: "panel" }, h("h2", {}, "Effect"), effect) : null,
         h("section", { class: "panel" }, h("div", { class: "row apart" }, h("h2", {}, "Changes"), undo), h("div", { class: "scroll" }, steps)))));
   return { update };

@@ -30,6 +30,7 @@ from anabranch.model.predicates import (
     stages,
 )
 from anabranch.report_html import filter_html
+from anabranch.routing.plan_comparison import Comparison
 from anabranch.spark.filters import arrow, undecided
 from anabranch.spark.filters.admission import (
     column_names,
@@ -39,14 +40,15 @@ from anabranch.spark.filters.admission import (
 )
 from anabranch.spark.filters.calling import FilterCalls, Minimize
 from anabranch.spark.filters.explaining import explained_order, what_runs
-from anabranch.spark.filters.filter_options import require_known, require_options
-from anabranch.spark.filters.filter_settings import FilterSettings, OnError, configured
+from anabranch.spark.filters.filter_options import pinned_order, require_known, require_options
+from anabranch.spark.filters.filter_settings import FilterSettings, OnError, RivalPlan, configured
 from anabranch.spark.filters.ledger import open_ledger
 from anabranch.spark.filters.native_orders import NativeOrders
 from anabranch.spark.filters.progress import Progress
 from anabranch.spark.filters.remote_batches import RemoteBatches
 from anabranch.spark.filters.reporting import attach_report, saved_report
 from anabranch.spark.filters.route_tuning import RouteTuning
+from anabranch.spark.filters.row_traces import RowTrace, require_share
 from anabranch.spark.filters.task_maker import TaskMaker
 from anabranch.spark.filters.worker_memory import new_identity
 from anabranch.spark.learned import state_file
@@ -156,6 +158,21 @@ class Filter:
     def config(self) -> OrderingConfig:
         """Profiling and decision parameters of its policy."""
         return self._settings.config
+
+    @property
+    def order(self) -> tuple[str, ...] | None:
+        """The order that is pinned, if one is."""
+        return self._settings.order
+
+    @property
+    def trace_share(self) -> float:
+        """The share of rows that are traced."""
+        return self._settings.trace_share
+
+    @property
+    def rival(self) -> RivalPlan | None:
+        """The plan that is compared with the one in use, if there is one."""
+        return self._settings.rival
 
     @property
     def mesh(self) -> MeshConfig | None:
@@ -285,17 +302,52 @@ class Filter:
         self._routes.loaded()
         return self
 
-    def use(self, policy: str, config: OrderingConfig | None = None) -> None:
+    def use(self, policy: str, config: OrderingConfig | None = None, order: Sequence[str] | None = None) -> None:
         """Go on with another policy, or other parameters, from the next DataFrame or micro-batch on.
 
-        Counts and events stay; what policies have in common of what was learned, too.
+        With `policy="fixed"`, an order of predicates by their names can be pinned; those that it leaves out come
+        behind, and native ones stay where they are. Counts and events stay; what policies have in common of what was
+        learned, too.
         """
         require_options(policy, config, self.on_error)
-        self._settings.use(policy, config)
+        self._settings.use(policy, config, pinned_order(policy, order, [p.name for p in self.predicates]))
         self._identity = new_identity()  # workers hold pipelines of the old policy under the old one
         self._native.clear()
         self._routes.clear()
         self._build_report = self._report_builder()
+
+    def trace(self, share: float) -> None:
+        """Note what becomes of a share of the rows, from the next DataFrame or micro-batch on; 0 traces none.
+
+        Rows and counts are the same. A task keeps twenty rows at most, the filter the last two hundred: see `traces`.
+        """
+        self._settings.trace_share = require_share(share)
+
+    def traces(self) -> tuple[RowTrace, ...]:
+        """The rows that were traced last, oldest first, with the verdict and the time of every predicate.
+
+        Native predicates run inside Spark and are not in it: rows that get here have passed those before.
+        """
+        return self._ledger.traces()
+
+    def compare(
+        self, policy: str | None = "fixed", config: OrderingConfig | None = None, order: Sequence[str] | None = None
+    ) -> None:
+        """Send a third of the chunks by another plan, from the next DataFrame or micro-batch on; None ends that.
+
+        The answer is the same. `comparison` says what the other plan takes, with a control; `use` adopts it.
+        """
+        self._settings.rival = None
+        self._ledger.compare_anew()
+        if policy is not None:
+            require_options(policy, config, self.on_error)
+            names = [p.name for p in self.predicates]
+            pinned = pinned_order(policy, order, names)
+            self._settings.rival = RivalPlan(new_identity(), policy, configured(policy, config)[0], pinned)
+
+    def comparison(self) -> Comparison | None:
+        """What the plan given to `compare` takes, by what the plan in use takes; None if none is compared."""
+        return None if self._settings.rival is None else self._ledger.comparison()
 
     def _report_builder(self) -> Callable[[], FilterReport]:
         return partial(saved_report, self.policy, as_kept(self.predicates), self._ledger, strict=self.strict)

@@ -33,3 +33,22 @@ def require_options(policy: Any, config: Any, on_error: Any) -> None:
         raise QueryError(f"config is a {type(config).__name__}", hint="use ab.OrderingConfig.for_policy(policy, ...)")
     if on_error not in ("raise", "quarantine"):
         raise QueryError(f"on_error is {on_error!r}", hint='use on_error="raise" or on_error="quarantine"')
+
+
+def pinned_order(policy: str, order: Any, names: Sequence[str]) -> tuple[str, ...] | None:
+    """An order of predicates by their names, for the policy that keeps one.
+
+    >>> pinned_order("fixed", ["b", "a"], ["a", "b", "c"])
+    ('b', 'a')
+    """
+    if order is None:
+        return None
+    if isinstance(order, str) or policy != "fixed":
+        raise QueryError("an order is pinned as a list of names", hint='use policy="fixed", order=["first", "second"]')
+    given = tuple(order)
+    for name in given:
+        if name not in names:
+            raise QueryError(f"there is no predicate {name!r}", hint=suggest(str(name), names, "predicates"))
+    if len(set(given)) < len(given):
+        raise QueryError("an order names every predicate once", hint="leave out what comes twice")
+    return given

@@ -12,20 +12,35 @@ from pyspark.sql.types import DataType
 from anabranch.config import OrderingConfig
 from anabranch.errors import QueryError
 from anabranch.mesh.config import MeshConfig
+from anabranch.model.arrays import Order
 from anabranch.model.predicates import Predicate, constraints
 from anabranch.ordering import Precedence
 from anabranch.routing import policies
 from anabranch.spark.filters.admission import column_type
 from anabranch.spark.filters.calling import FilterCalls
 from anabranch.spark.filters.task_record import Kinds
+from anabranch.spark.filters.task_spec import Rival, Watching
 from anabranch.spark.learned import candidate_attributes
 
 OnError = Literal["raise", "quarantine"]
 
 
+@dataclass(frozen=True)
+class RivalPlan:
+    """A plan that is compared with the one in use: a policy, or a pinned order; `name` tells it from others."""
+
+    name: str
+    policy: str
+    config: OrderingConfig
+    order: tuple[str, ...] | None = None
+
+
 @dataclass
 class FilterSettings:
-    """The options of a `Filter`, which shares them with its parts; `Filter.use` changes the first three."""
+    """The options of a `Filter`, which shares them with its parts; `Filter.use` changes the first three.
+
+    `order` is pinned, by the names of predicates; a share of the rows is traced, a rival compared with the plan in use.
+    """
 
     policy: str
     config: OrderingConfig
@@ -34,11 +49,32 @@ class FilterSettings:
     on_error: OnError
     attributes: tuple[str, ...] | None
     calls: FilterCalls
+    order: tuple[str, ...] | None = None
+    trace_share: float = 0.0
+    rival: RivalPlan | None = None
 
-    def use(self, policy: str, config: OrderingConfig | MeshConfig | None) -> None:
-        """Go on with another policy."""
-        self.policy = policy
+    def use(
+        self, policy: str, config: OrderingConfig | MeshConfig | None, order: tuple[str, ...] | None = None
+    ) -> None:
+        """Go on with another policy, or with one order."""
+        self.policy, self.order = policy, order
         self.config, self.mesh = configured(policy, config)
+
+    def pinned(self, members: Sequence[Predicate], order: tuple[str, ...] | None) -> Order | None:
+        """A pinned order, as numbers of the predicates of a stage."""
+        if order is None:
+            return None
+        names = [p.name for p in members]
+        first = [names.index(name) for name in order if name in names]
+        return (*first, *(each for each in range(len(names)) if each not in first))
+
+    def watching(self, members: Sequence[Predicate], identity: str) -> Watching:
+        """What the tasks of a stage look at beside the counts; the stage has an identity in workers."""
+        rival = self.rival
+        if rival is None:
+            return Watching(self.trace_share)
+        order = self.pinned(members, rival.order)
+        return Watching(self.trace_share, Rival(f"{identity}/{rival.name}", rival.policy, rival.config, order))
 
     def precedence(self, members: Sequence[Predicate]) -> Precedence:
         """Which predicates of a stage must precede which."""

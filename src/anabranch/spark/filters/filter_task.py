@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import DataType
 
 from anabranch.calls.reply import Unasked
+from anabranch.config import OrderingConfig
 from anabranch.errors import DataError
 from anabranch.events import Event
 from anabranch.model.arrays import Rows
@@ -19,21 +21,26 @@ from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import CHUNK_SECONDS, Failure, Outcome, Tally, Verdict
 from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.chunk_pipeline import ChunkPipeline
+from anabranch.routing.plan_comparison import ComparedPlans
 from anabranch.routing.policies import make_pipeline
 from anabranch.spark.filters import worker_memory
 from anabranch.spark.filters.batch_verdict import BatchVerdict, Undecided
 from anabranch.spark.filters.decision_events import DecisionEvents
 from anabranch.spark.filters.decode import ChunkColumns, Converter, converter, true_mask
 from anabranch.spark.filters.evaluators import Evaluator
+from anabranch.spark.filters.learned_orders import LEARNED_ROWS
+from anabranch.spark.filters.row_traces import OTHER_PLAN, TaskTraces, routes_of
 from anabranch.spark.filters.task_progress import TaskProgress
 from anabranch.spark.filters.task_record import Part, TaskKey, TaskRecord
 from anabranch.spark.filters.task_spec import (
     CallSettings,
     ErrorRules,
     OrderingRules,
+    Rival,
     StartingPoint,
     TaskInput,
     TaskOrigin,
+    Watching,
 )
 from anabranch.spark.learned.candidate_attributes import Attributes
 
@@ -58,7 +65,7 @@ class FilterTask:
         The predicates.
     kept
         Names and types of the columns that they compute.
-    input, ordering, start, errors, origin, calls
+    input, ordering, start, errors, origin, calls, watching
         See `task_spec`.
     """
 
@@ -72,6 +79,7 @@ class FilterTask:
     start: StartingPoint
     errors: ErrorRules = field(default_factory=ErrorRules)
     calls: CallSettings = field(default_factory=CallSettings)
+    watching: Watching = field(default_factory=Watching)
 
     def converters(self) -> dict[str, Converter]:
         """How values of each column become those of a Python UDF, where that takes a conversion."""
@@ -87,18 +95,26 @@ class FilterTask:
         pipeline, decisions = self._pipeline(made)
         converters, finished = self.converters(), False
         progress = TaskProgress(self.calls, context)
+        share, names = self.watching.trace_share, [e.name for e in self.evaluators]
+        traces = TaskTraces(share, names, partition) if share else None
         try:
             for batch in batches:
-                yield self._judge(batch, pipeline, converters, made, decisions, progress)
+                yield self._judge(batch, pipeline, converters, made, decisions, progress, traces)
             finished = True
         finally:
             tally = pipeline.take_tally()
             if finished and self.origin.ledger is not None:
-                self.origin.ledger.send(self._record(context, pipeline, tally, decisions))
+                self.origin.ledger.send(self._record(context, pipeline, tally, decisions, traces))
 
     def _record(
-        self, context: TaskContext | None, pipeline: ChunkPipeline, tally: Tally, decisions: list[Event]
+        self,
+        context: TaskContext | None,
+        pipeline: ChunkPipeline,
+        tally: Tally,
+        decisions: list[Event],
+        traces: TaskTraces | None,
     ) -> TaskRecord:
+        policy = self.ordering.policy  # a fixed order was given, and holds however few rows there were
         return TaskRecord(
             key=self._key(context),
             part=self.part,
@@ -106,7 +122,7 @@ class FilterTask:
             attempt=context.taskAttemptId() if context else 0,
             events=tuple(decisions),
             learned=Seed(pipeline.reoptimizer.order, pipeline.take_profiles(), pipeline.costs()),
-            learned_rows=pipeline.rows_done,
+            learned_rows=pipeline.rows_done if policy != "fixed" else max(pipeline.rows_done, LEARNED_ROWS),
             routes=pipeline.take_routes(),
             kinds=self.input.kinds,
             plan=pipeline.plan,
@@ -114,6 +130,8 @@ class FilterTask:
             given_up=pipeline.take_given_up(),
             sample=pipeline.take_sample(),
             trial=pipeline.on_trial,
+            traces=traces.taken() if traces else (),
+            compared=pipeline.take_blocks() if isinstance(pipeline, ComparedPlans) else ((), 0),
         )
 
     def _key(self, context: TaskContext | None) -> TaskKey:
@@ -129,6 +147,26 @@ class FilterTask:
 
     def _pipeline(self, made: DecisionEvents) -> tuple[ChunkPipeline, list[Event]]:
         """What this worker has learned before about the filter, or a new pipeline; and the events of how it starts."""
+        present, events = self._present_pipeline(made)
+        rival = self.watching.rival
+        return (
+            present if rival is None else ComparedPlans(present, self._rival(rival, made.partition), made.partition)
+        ), events
+
+    def _rival(self, rival: Rival, partition: int) -> ChunkPipeline:
+        """The pipeline of another plan, which this worker remembers under a name of its own."""
+        known = worker_memory.recall(rival.identity)
+        if known is None:
+            filters = len(self.evaluators)
+            nothing, unknown = np.zeros((0, filters), dtype=np.bool_), np.full(filters, np.nan)
+            seed = self.start.seed if rival.order is None else Seed(rival.order, nothing, unknown)
+            known = self._pipeline_of(rival.policy, rival.config, seed, partition)
+            worker_memory.remember(rival.identity, known)
+        known.take_tally()
+        return known
+
+    def _present_pipeline(self, made: DecisionEvents) -> tuple[ChunkPipeline, list[Event]]:
+        """The pipeline of the plan in use."""
         start = self.start
         known = worker_memory.recall(self.identity)
         if known is not None:
@@ -147,20 +185,24 @@ class FilterTask:
 
     def _new_pipeline(self, partition: int) -> ChunkPipeline:
         rules, start = self.ordering, self.start
+        known = {"mesh": rules.mesh, "plan": start.plan, "version": start.plan_version}
+        return self._pipeline_of(rules.policy, rules.config, start.seed, partition, **known)
+
+    def _pipeline_of(
+        self, policy: str, config: OrderingConfig, seed: Seed | None, partition: int, **known: Any
+    ) -> ChunkPipeline:
         return make_pipeline(  # it outlives this task, and must not hold the evaluators with their tables
-            rules.policy,
+            policy,
             len(self.evaluators),
-            rules.config,
-            rules.precedence,
-            mesh=rules.mesh,
-            start=start.seed,
-            plan=start.plan,
-            version=start.plan_version,
+            config,
+            self.ordering.precedence,
+            start=seed,
             learning=bool(self.input.attributes),
-            unprofiled=rules.unprofiled,
-            seed=rules.config.seed + partition,
+            unprofiled=self.ordering.unprofiled,
+            seed=config.seed + partition,
             price=ProfilePrice() if self.calls.by_money else None,
             chunk_seconds=CALLING_CHUNK_SECONDS if self.calls.meter else CHUNK_SECONDS,
+            **known,
         )
 
     def _judge(
@@ -171,6 +213,7 @@ class FilterTask:
         made: DecisionEvents,
         decisions: list[Event],
         progress: TaskProgress,
+        traces: TaskTraces | None,
     ) -> BatchVerdict:
         found = BatchVerdict(len(batch[0]), self.kept)
         names, zone = tuple(self.input.columns), self.input.time_zone
@@ -187,7 +230,13 @@ class FilterTask:
             if not wanted:
                 found.add(at, np.zeros(0, dtype=np.int64), columns, [])
                 break
-            outcome = pipeline.process(size, partial(self._evaluate, columns), attributes)
+            evaluate, watch = partial(self._evaluate, columns), traces.watch(size) if traces else None
+            plan = pipeline.plan if watch else None  # before the chunk, which may change it
+            outcome = pipeline.process(size, watch.over(evaluate) if watch else evaluate, attributes)
+            if traces and watch:
+                by_rival = isinstance(pipeline, ComparedPlans) and pipeline.by_rival
+                routes = [OTHER_PLAN] * len(watch.calls) if by_rival else routes_of(watch, plan, attributes)
+                traces.note(watch, slices, routes, set(outcome.survivors.tolist()))
             progress.note(size, len(outcome.survivors))
             decisions += [made.event(pipeline.rows_done, decision) for decision in outcome.decisions]
             undecided = self._undecided_rows(outcome, columns)

@@ -16,6 +16,7 @@ from typing import Any
 from anabranch.errors import QueryError
 from anabranch.events import Event
 from anabranch.ordering.base import Seed
+from anabranch.routing.plan_comparison import Comparison, ComparisonLog
 from anabranch.routing.plan_log import PlanLog
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.routing.sampled_rows import JudgedSample
@@ -23,6 +24,7 @@ from anabranch.spark.filters.event_log import EventLog
 from anabranch.spark.filters.learned_orders import LearnedOrders
 from anabranch.spark.filters.learned_routes import LearnedRoutes
 from anabranch.spark.filters.ledger_file import LedgerFile
+from anabranch.spark.filters.row_traces import RowTrace, TraceLog
 from anabranch.spark.filters.sample_queue import SampleQueue
 from anabranch.spark.filters.task_counts import StageCounts, TaskCounts
 from anabranch.spark.filters.task_record import Kinds, Part, TaskRecord
@@ -46,6 +48,7 @@ class Ledger:
         self._names = names
         self._counts, self._events = TaskCounts(), EventLog()
         self._orders, self._routes, self._samples = LearnedOrders(), LearnedRoutes(), SampleQueue()
+        self._traces, self._comparisons = TraceLog(), ComparisonLog()
         self._nodes = count()
         self._file = None if state is None else LedgerFile(state_file.file_of(state), names)
         if self._file is not None:
@@ -61,6 +64,8 @@ class Ledger:
                 if record.learned is not None:
                     self._orders.merge(record.part, record.learned, record.learned_rows)
                 self._samples.enter(record)
+                self._traces.extend(record.traces)
+                self._comparisons.enter(*record.compared)
             self._counts.fold()
             self._save_soon()
 
@@ -79,6 +84,21 @@ class Ledger:
         """Decisions so far, in the order in which they reached the driver."""
         with self._lock:
             return self._events.all()
+
+    def traces(self) -> tuple[RowTrace, ...]:
+        """The rows that were traced last, oldest first."""
+        with self._lock:
+            return self._traces.all()
+
+    def comparison(self) -> Comparison:
+        """The plan in use and its rival, as far as they have been compared."""
+        with self._lock:
+            return self._comparisons.found()
+
+    def compare_anew(self) -> None:
+        """Forget comparisons: there is another rival, or none."""
+        with self._lock:
+            self._comparisons = ComparisonLog()
 
     def learned(self, part: Part) -> Seed | None:
         """What all tasks learned, merged, as the seed of the next run."""

@@ -60,15 +60,21 @@ class TaskCounts:
     def __init__(self) -> None:
         self._folded: dict[Part, StageCounts] = {}
         self._recent: dict[tuple[Part, TaskKey], StageCounts] = {}
+        self._totals: dict[Part, StageCounts] | None = {}  # None after something was replaced
 
     def enter(self, record: TaskRecord) -> None:
         """Count a task; one of the same task, or of an earlier run of the same micro-batch, is replaced."""
         self._forget_other_runs(record)
         self._folded.setdefault(record.part, StageCounts.empty(len(record.part)))
         counts = self._recent.get((record.part, record.key))
+        if counts is not None and counts.attempt != record.attempt:
+            self._totals = None
         if counts is None or counts.attempt != record.attempt:
             counts = self._recent[record.part, record.key] = StageCounts.empty(len(record.part), record.attempt)
         counts.add(record.tally, record.routes)
+        if self._totals is not None:
+            total = self._totals.setdefault(record.part, StageCounts.empty(len(record.part)))
+            total.add(record.tally, record.routes)
 
     def fold(self) -> None:
         """Add the oldest tasks to the running totals, where there are too many to keep apart."""
@@ -78,7 +84,12 @@ class TaskCounts:
             self._folded[part].add(old.tally, old.routes.values())
 
     def totals(self) -> dict[Part, StageCounts]:
-        """Counts and times of every stage over all tasks."""
+        """Counts and times of every stage over all tasks; they are at hand, unless a task was replaced since."""
+        if self._totals is None:
+            self._totals = self._summed()
+        return {part: StageCounts(replace(each.tally), dict(each.routes)) for part, each in self._totals.items()}
+
+    def _summed(self) -> dict[Part, StageCounts]:
         totals = {part: StageCounts.empty(len(part)) for part in self._folded}
         for part, counts in (*self._folded.items(), *((p, c) for (p, _), c in self._recent.items())):
             totals[part].add(counts.tally, counts.routes.values())
@@ -95,6 +106,7 @@ class TaskCounts:
         """Take in what `to_json` gave."""
         self._folded = {tuple(part): StageCounts.from_json(c) for part, c in data["folded"]}
         self._recent = {(tuple(part), TaskKey(**key)): StageCounts.from_json(c) for part, key, c in data["recent"]}
+        self._totals = None
 
     def _forget_other_runs(self, record: TaskRecord) -> None:
         if not record.key.job:
@@ -106,6 +118,8 @@ class TaskCounts:
         ]
         for replaced in stale:
             del self._recent[replaced]
+        if stale:
+            self._totals = None
 
 
 def _tally(data: dict[str, Any]) -> Tally:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from anabranch.model.predicates import FilterStage, LookupPredicate, Predicate, PythonPredicate
 from anabranch.ordering import Precedence
+from anabranch.ordering.base import Seed
 from anabranch.routing import policies
 from anabranch.spark.connect import is_connect, observes
 from anabranch.spark.filters.admission import data_type, input_types, require_room_for_errors, value_type
@@ -61,15 +63,17 @@ class TaskMaker:
         types.update(attributes)
         kinds, rules = kinds_of(attributes), _rules(df)
         ordering = self._ordering(members)
+        name = f"{identity}/{stage.members}/{origin.ledger is not None}/{kinds}"
         return FilterTask(
-            identity=f"{identity}/{stage.members}/{origin.ledger is not None}/{kinds}",
+            identity=name,
             part=stage.members,
             evaluators=tuple(self.evaluator(p, rules) for p in members),
             kept=kept,
             input=TaskInput(types, tuple(attributes), rules.time_zone),
             ordering=ordering,
             origin=origin,
-            start=self._start(stage.members, kinds, ordering.precedence),
+            start=self._start(stage.members, members, kinds, ordering.precedence),
+            watching=settings.watching(members, name),
             calls=settings.calls.settings(members, counted=origin.ledger is not None),
         )
 
@@ -111,10 +115,13 @@ class TaskMaker:
         unprofiled = frozenset(i for i, p in enumerate(members) if p.kind == "volatile" or _guarded(p, settings.strict))
         return OrderingRules(settings.policy, settings.config, precedence, unprofiled, settings.mesh)
 
-    def _start(self, part: Part, kinds: Kinds, precedence: Precedence) -> StartingPoint:
-        """What earlier tasks have learned about a stage."""
+    def _start(self, part: Part, members: Sequence[Predicate], kinds: Kinds, precedence: Precedence) -> StartingPoint:
+        """What earlier tasks have learned about a stage, or the order that is pinned."""
         plan = self._routes.known_plan(part, kinds, precedence)
+        pinned = self._settings.pinned(members, self._settings.order)
         seed = None if self._settings.policy == "fixed" else self._ledger.learned(part)
+        if pinned is not None:
+            seed = Seed(pinned, np.zeros((0, len(pinned)), dtype=np.bool_), np.full(len(pinned), np.nan))
         return StartingPoint(seed, plan, *self._ledger.tuned(part, kinds))
 
     def _ledger_address(self, df: DataFrame) -> Address:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from anabranch.events import Event
 from anabranch.ordering.base import Seed
 from anabranch.ordering.pipeline import Tally
+from anabranch.routing.plan_comparison import Block
 from anabranch.routing.route_plan import RoutePlan, RouteState
 from anabranch.routing.sampled_rows import SampledRows
+from anabranch.spark.filters.row_traces import RowTrace
 
 Part = tuple[int, ...]
 """A stage of a filter: the positions of its predicates in the written list."""
@@ -33,8 +35,8 @@ class TaskRecord:
     """What one task did and learned.
 
     A coalesced task runs the filter once per merged partition: records of one `attempt` add up, another's replace them.
-    Each profile tuple, sampled row and plan that was `given_up` is in one record only; `learned_rows` is how many rows
-    the worker has learned from, in all its tasks.
+    Each profile tuple, sampled row, comparison and plan that was `given_up` is in one record only; `learned_rows` is
+    how many rows the worker has learned from, in all its tasks.
     """
 
     key: TaskKey
@@ -51,3 +53,5 @@ class TaskRecord:
     given_up: RoutePlan | None = None
     sample: SampledRows | None = None
     trial: RoutePlan | None = None
+    traces: tuple[RowTrace, ...] = ()
+    compared: tuple[tuple[Block, ...], int] = ((), 0)

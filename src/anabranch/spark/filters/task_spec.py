@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType
 
 from anabranch.config import OrderingConfig
 from anabranch.mesh.config import MeshConfig
+from anabranch.model.arrays import Order
 from anabranch.ordering.base import Seed
 from anabranch.ordering.precedence import Precedence
 from anabranch.routing.route_plan import RoutePlan
@@ -89,6 +90,34 @@ class StartingPoint:
     plan: RoutePlan | None = None
     plan_version: int = 0
     plan_reason: str = ""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another plan that some chunks go by, to be compared with the plan in use.
+
+    Parameters
+    ----------
+    identity
+        Name under which workers remember what it learned.
+    policy, config
+        How it orders predicates.
+    order
+        With which it begins.
+    """
+
+    identity: str
+    policy: str
+    config: OrderingConfig
+    order: Order | None = None
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is looked at beside the counts: the share of rows that are traced, and a rival of the plan in use."""
+
+    trace_share: float = 0.0
+    rival: Rival | None = None
 
 
 @dataclass(frozen=True)
