@@ -29,8 +29,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from anabranch.joins.growing import Growing
 from anabranch.joins.segment_join import Parts
-from anabranch.joins.window_store import LONG_OVER, Growing, WindowStore
+from anabranch.joins.window_store import LONG_OVER, WindowStore
 from anabranch.model.arrays import Counts, Mask, Rows
 
 KEY = (0,)
