@@ -91,7 +91,9 @@ class JoinAuthor(Author):
         if self.chance(3) and count > 2:
             conditions.append(f"x0.a {self.pick('<', '<>', '>=')} x{count - 1}.a")
         where = f" Where {' And '.join(conditions)}" if conditions else ""
-        selected = f"Select {listed} From {', '.join(inputs)}{where}"
+        leading = self.shuffled(count)[: self.number(1, count)] if self.chance(4) else []
+        hint = f"/*+ Leading({', '.join(f'x{number}' for number in leading)}) */ " if leading else ""
+        selected = f"Select {hint}{listed} From {', '.join(inputs)}{where}"
         return self.pick(selected, f"Istream({selected})", f"Dstream({selected})")
 
     def star(self, count: int) -> list[str]:

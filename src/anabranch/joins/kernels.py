@@ -1,9 +1,9 @@
 """Compiled loops over hash indexes: to insert rows, to look whether there is a match, to list all matches.
 
 An index is a table `head` of the newest row of each bucket, and for each row the one that came before it in its bucket
-(`older`): a chain, newest first. Both count rows from the first that ever was; `base` of these have gone, and a chain ends
-where they begin. `latest` has for each block of rows the latest end of all rows up to there: once a chain has come to
-where all of them are over, it need not be followed any further, so that rows which have expired cost nothing.
+(`older`): a chain, newest first. Both count rows from the first that ever was; `base` of these have gone, and chains
+end where they begin. `latest` has for each block of rows the latest end of all rows up to there: once a chain has come
+to where all of them are over, it need not be followed any further, so that rows which have expired cost nothing.
 
 The loops are compiled by numba when they are called first. What was compiled is kept on the disk, beside this module or
 where numba puts it if that cannot be written.
