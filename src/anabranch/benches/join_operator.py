@@ -176,7 +176,7 @@ def _paths(ticks: int, rows: int) -> Ticks:
 
 def caches(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """A line of five inputs, the first ten times as fast as the others, with keys that come again."""
-    rows, ticks = (300, 8) if quick else (1_000, 14)
+    rows, ticks = (200, 24) if quick else (500, 40)
     tables = [_line(tick, rows) for tick in range(ticks)]
     return [
         *_cached("caches, 5-way", lambda size: MultiJoin(5, LINE, cache_bytes=size), tables, quick, 1.5, 1.3),
@@ -185,7 +185,7 @@ def caches(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def _theta(quick: bool) -> list[Bar]:
-    rows, ticks = (300, 8) if quick else (600, 14)
+    rows, ticks = (300, 10) if quick else (600, 20)
     keys: tuple[KeyClass, ...] = (((0, "j0"), (1, "j1"), (2, "j2")),)
     tests = (Comparison(((1, "k1"), (2, "k2")), ">"),)
 
@@ -213,14 +213,14 @@ def _cached(
 
 
 def _line(tick: int, rows: int) -> list[pa.Table]:
-    """Keys of the fast stream come again and lead to some rows of each window but the last, where few are."""
+    """Keys of the fast stream, whose rows do not stay, come again and lead to rows of all windows but the last."""
     rng, keys = np.random.default_rng(SEED + tick), rows // 2
     columns = [{"k0": rng.integers(0, keys, 10 * rows), "v0": np.arange(10 * rows)}]
     columns += [
         {f"j{each}": rng.integers(0, keys, rows), f"k{each}": rng.integers(0, keys, rows)} for each in (1, 2, 3)
     ]
-    columns.append({"j4": rng.integers(0, 20 * keys, rows), "v4": np.arange(rows)})
-    return [_elements(each, tick, 2) for each in columns]
+    columns.append({"j4": rng.integers(0, 200 * keys, rows), "v4": np.arange(rows)})
+    return [_elements(each, tick, 2 if place else 0) for place, each in enumerate(columns)]
 
 
 def _compared(tick: int, rows: int) -> list[pa.Table]:
