@@ -176,7 +176,7 @@ def _paths(ticks: int, rows: int) -> Ticks:
 
 def caches(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """A line of five inputs, the first ten times as fast as the others, with keys that come again."""
-    rows, ticks = (200, 24) if quick else (500, 40)
+    rows, ticks = (200, 24) if quick else (300, 40)
     tables = [_line(tick, rows) for tick in range(ticks)]
     return [
         *_cached("caches, 5-way", lambda size: MultiJoin(5, LINE, cache_bytes=size), tables, quick, 1.5, 1.3),
@@ -200,7 +200,7 @@ def _cached(
     title: str, start: Callable[[int], MultiJoin], tables: Ticks, quick: bool, steps: float | None, seconds: float
 ) -> list[Bar]:
     starts = {"with": lambda: start(CACHE_BYTES), "without": lambda: start(0), "with again": lambda: start(CACHE_BYTES)}
-    found = _race(starts, tables, 3 if quick else 7)
+    found = _race(starts, tables, 3 if quick else 5)
     note = found.describe("with", "without")
     counts = {name: sum(_steps_by_tick(starts[name](), tables)) for name in ("with", "without")}
     told, ratio = ", ".join(f"{name} {count:,}" for name, count in counts.items()), counts["without"] / counts["with"]
