@@ -32,7 +32,11 @@ class Source:
     path: Path
 
     def declared(self, name: str) -> str:
-        """The statement that makes it a table with a watermark."""
+        """The statement that makes it a table with a watermark.
+
+        >>> Source([("k", "BIGINT")], Path("/rows/a.csv")).declared("a").split(" WITH ")[0]
+        'CREATE TABLE a (ms BIGINT, `k` BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts)'
+        """
         listed = ", ".join(f"`{column}` {kind}" for column, kind in self.columns)
         return (
             f"CREATE TABLE {name} (ms BIGINT, {listed}, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts) "
