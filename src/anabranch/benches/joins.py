@@ -91,7 +91,7 @@ def small_batches(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def hot_key(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """One key has half of the rows of a stream; there are as many results as with even keys."""
-    rows, batches = (20_000, 4) if quick else (200_000, 6)
+    rows, batches = (10_000, 3) if quick else (60_000, 5)
     given = {}
     for name, hot in (("even", 0.0), ("hot", 0.5)):
         rng, keys = np.random.default_rng(SEED), rows // 10
