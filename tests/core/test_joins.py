@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.joins import window_store
 from anabranch.joins.graph import tree_of
+from anabranch.joins.plan_costs import plan_costs
 from anabranch.joins.window_store import WindowStore
 from anabranch.operators.base import FOREVER, Tick
 from anabranch.operators.join import KeyClass, MultiJoin
@@ -144,3 +145,14 @@ def test_a_hint_pins_the_order_of_all_inputs_as_far_as_paths_allow() -> None:
     assert [each.order for each in star.pipelines][1:] == [(3, 0, 2, 4), (3, 0, 1, 4), (0, 1, 2, 4), (3, 0, 1, 2)]
     assert star.pipelines[0].order == (3, 1, 2, 4)
     assert [each.order for each in line.pipelines] == [(1, 2), (2, 0), (1, 0)]
+
+
+def test_what_other_orders_would_cost_is_told_from_profiles() -> None:
+    join = MultiJoin(5, STAR, clock=no_time)
+    for tick in range(3):
+        join.advance([rows(tick, tick + 2, **each) for each in star(4, 5)], Tick(tick, tick + 1))
+    found = plan_costs(join.take_probes()[0])
+    assert found is not None
+    assert found.best_order[0] == 4
+    assert found.best <= found.now <= found.written
+    assert found.best < found.written
