@@ -140,7 +140,7 @@ def test_rows_at_the_front_go_in_one_go_and_the_others_keep_their_names() -> Non
 
 def test_a_hint_pins_the_order_of_all_inputs_as_far_as_paths_allow() -> None:
     star, line = MultiJoin(5, STAR, leading=(3, 0)), MultiJoin(3, CHAIN, leading=(2, 1))
-    star.advance([rows(**{f"k{each}": [1]}) for each in range(5)], Tick(0, 1))
+    star.advance([rows(0, FOREVER, **{f"k{each}": [1]}) for each in range(5)], Tick(0, 1))
     line.advance([rows(a1=[1]), rows(a2=[1], b2=[1]), rows(b3=[1])], Tick(0, 1))
     assert [each.order for each in star.pipelines][1:] == [(3, 0, 2, 4), (3, 0, 1, 4), (0, 1, 2, 4), (3, 0, 1, 2)]
     assert star.pipelines[0].order == (3, 1, 2, 4)

@@ -50,7 +50,7 @@ class JoinAuthor(Author):
         # A join of many has a result of all combinations: the more there are, the fewer rows each has.
         most = MANY if count < 4 else FEW
         streams = tuple(self.shortened(each, most) for each in streams)
-        return Case(streams, (), self.text(shape, count), self.cuts(streams))
+        return Case(streams, (), self.join_text(shape, count), self.cuts(streams))
 
     def join_stream(self, name: str) -> Stream:
         size = 0 if self.chance(12) else self.number(3, MANY)
@@ -77,7 +77,7 @@ class JoinAuthor(Author):
             self.pick(Decimal("0.00"), Decimal("1.00"), Decimal("1.25"), Decimal("4.50"), None),
         )
 
-    def text(self, shape: str, count: int) -> str:
+    def join_text(self, shape: str, count: int) -> str:
         """A query whose inputs `x0`, `x1`, ... are joined in a shape."""
         if shape == "outer":
             return self.outer()

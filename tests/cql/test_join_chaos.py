@@ -63,9 +63,9 @@ def test_every_shape_is_drawn(shape: str) -> None:
 
 def _shape(seed: int) -> str:
     class Drawn(JoinAuthor):
-        def text(self, shape: str, count: int) -> str:
+        def join_text(self, shape: str, count: int) -> str:
             shapes.append(shape)
-            return super().text(shape, count)
+            return super().join_text(shape, count)
 
     shapes: list[str] = []
     Drawn(random.Random(seed).randrange).join_case()

@@ -31,11 +31,12 @@ PARTNERS = 4
 
 Start = Callable[[], MultiJoin]
 Ticks = list[list[pa.Table]]
+Orders = dict[int, tuple[int, ...]]
 STAR: tuple[KeyClass, ...] = tuple(((0, f"k{each}"), (each, f"j{each}")) for each in range(1, 5))
 LINE: tuple[KeyClass, ...] = tuple(((each, f"k{each}"), (each + 1, f"j{each + 1}")) for each in range(4))
 CALM = {1: 1.0, 2: 0.9, 3: 0.5, 4: 0.02}
 """Shares of the keys of a star that its other inputs have."""
-SLOW = {each: (0, *(other for other in (4, 3, 2, 1) if other != each)) for each in CALM}
+SLOW: Orders = {each: (0, *(other for other in (4, 3, 2, 1) if other != each)) for each in CALM}
 TREE: tuple[KeyClass, ...] = (
     ((0, "k0"), (1, "j1")),
     ((1, "k1"), (2, "j2")),
@@ -50,10 +51,10 @@ TREE: tuple[KeyClass, ...] = (
 def probe_orders(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """A fast stream and four slow ones, keys of their own, windows that drop most written last."""
     rows, ticks = (20_000, 30) if quick else (20_000, 200)
-    slow = {1: (0, 3, 4, 2), 2: (1, 0, 3, 4), 3: (4, 0, 1, 2), 4: (3, 0, 1, 2)}
-    best, worst = {0: (3, 4, 1, 2)} | slow, {0: (1, 2, 3, 4)} | slow
+    slow: Orders = {1: (0, 3, 4, 2), 2: (1, 0, 3, 4), 3: (4, 0, 1, 2), 4: (3, 0, 1, 2)}
+    best, worst = slow | {0: (3, 4, 1, 2)}, slow | {0: (1, 2, 3, 4)}
     paths = _orders("5-way, paths", TREE, _paths(ticks, rows), best, worst, quick)
-    best, worst = {0: (4, 3, 2, 1)} | SLOW, {0: (1, 2, 3, 4)} | SLOW
+    best, worst = SLOW | {0: (4, 3, 2, 1)}, SLOW | {0: (1, 2, 3, 4)}
     star = _orders("5-way, star", STAR, _star_once(ticks, rows, CALM), best, worst, quick)
     return [*paths, informed(star[0].bar, star[0].value, star[0].detail), *star[1:]]
 
@@ -62,7 +63,7 @@ def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Five inputs of which none drops more than another: there is nothing to find."""
     rows, ticks = (20_000, 30) if quick else (20_000, 200)
     tables = _star_once(ticks, rows, dict.fromkeys(CALM, 0.5))
-    starts = {"ours": _auto(STAR), "fixed": _pinned(STAR, {0: (1, 2, 3, 4)} | SLOW), "ours again": _auto(STAR)}
+    starts = {"ours": _auto(STAR), "fixed": _pinned(STAR, SLOW | {0: (1, 2, 3, 4)}), "ours again": _auto(STAR)}
     found = _race(starts, tables, 3 if quick else 9)
     note = found.describe("ours", "fixed")
     return [
@@ -78,7 +79,7 @@ def flips(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     tables = _star_anew([CALM] * before + [wild] * after, rows)
     ours, *static = (
         _steps_by_tick(start(), tables)[before:]
-        for start in (_auto(STAR), *(_pinned(STAR, {0: order} | SLOW) for order in permutations(CALM)))
+        for start in (_auto(STAR), *(_pinned(STAR, SLOW | {0: order}) for order in permutations(CALM)))
     )
     best = min(static, key=sum)
     ratios = [one / other for one, other in zip(ours, best, strict=True)]

@@ -109,7 +109,9 @@ class PipelineReport:
             lines.append(ProbeLine(names[other], counts.seen, counts.dropped, cost, fan_out))
         order = tuple(names[other] for other in probes.order)
         dropped, costs = sum(each.dropped for each in lines), plan_costs(probes)
-        told = costs and PlanLine(costs.now, costs.written, costs.best, tuple(names[n] for n in costs.best_order))
+        told = None
+        if costs is not None:
+            told = PlanLine(costs.now, costs.written, costs.best, tuple(names[n] for n in costs.best_order))
         return cls(names[probes.input], order, probes.rows, dropped, tuple(lines), reason, told)
 
     def __str__(self) -> str:

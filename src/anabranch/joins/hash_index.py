@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anabranch.joins import kernels
 from anabranch.joins.growing import Growing
@@ -67,7 +68,7 @@ class HashIndex:
             self.rebuild(codes)
 
     @property
-    def _chains(self) -> tuple[np.uint64, Rows, Rows, int]:
+    def _chains(self) -> tuple[np.uint64, NDArray[np.int32], Counts, int]:
         return np.uint64(64 - self._bits), self._head, self._older.values, self._base
 
     def _insert(self, codes: Counts, first: int) -> None:
