@@ -52,8 +52,8 @@ def test_joins_of_the_day_are_the_definition_whatever_their_plans(tmp_path: Path
 @pytest.mark.timeout(1800)
 def test_joins_are_the_definition_whatever_their_plans(tmp_path: Path) -> None:
     counted = agree(range(MANY_CASES), tmp_path)
-    assert counted["cached"] > MANY_CASES
-    assert counted["reordered"] > MANY_CASES
+    assert counted["cached"] > MANY_CASES // 4
+    assert counted["reordered"] > MANY_CASES // 4
 
 
 @pytest.mark.parametrize("shape", SHAPES)
