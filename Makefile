@@ -21,7 +21,7 @@ PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c '$(SUITABLE)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs quick test test-full check lint types layers soak bench reproduce test-matrix java clean
+.PHONY: help demo docs quick test test-full check lint types layers soak bench peers reproduce test-matrix java clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,13 +62,15 @@ soak: java  ## many more random queries and filters, and many kills (hours)
 bench: java  ## measure against plain Spark and the other peers
 	@$(BIN)/anabranch bench
 
+peers: .venv-peers/installed java  ## install Flink beside, for the benches that race it (some minutes, 600 MB)
+
 reproduce: java  ## re-create the figures of the papers
 	@$(BIN)/anabranch reproduce
 
 test-matrix: $(SPARKS:%=test-spark-%)  ## the Spark tests on every supported Spark (before a release)
 
 clean:  ## remove the virtual environments and all caches
-	rm -rf .venv .venv-spark-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-spark-* .venv-peers build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java: $(VENV)/installed
@@ -84,6 +86,11 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/docs-installed: $(VENV)/installed
 	@$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'
+	@touch $@
+
+.venv-peers/installed:
+	$(call new_venv,.venv-peers)
+	@.venv-peers/bin/python $(PIP) 'apache-flink==2.3.0'
 	@touch $@
 
 .venv-spark-%/installed: pyproject.toml constraints.txt

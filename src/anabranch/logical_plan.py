@@ -160,10 +160,14 @@ class Join:
 
     Each key is a class of columns that are equal to one another: pairs of an input's number and one of its columns. An
     input has at most one column in a class. Without keys it is the cross product.
+
+    `leading` are inputs in the order in which the user wants rows of the others to look for partners in them; where it
+    is empty the order follows the data.
     """
 
     inputs: tuple[Plan, ...]
     keys: tuple[tuple[tuple[int, str], ...], ...] = ()
+    leading: tuple[int, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from anabranch.joins import cache_states, window_store
 from anabranch.joins.adaptive_caches import AdaptiveCaches
 from anabranch.joins.cache_candidates import Candidate
 from anabranch.joins.cache_states import CacheConfig, CacheStates
+from anabranch.joins.cache_store import CacheStore
+from anabranch.joins.segment_join import Parts
 from anabranch.operators.base import FOREVER, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.join import KeyClass, MultiJoin
@@ -80,6 +82,19 @@ def test_what_leads_to_nothing_is_known_too() -> None:
         assert join.take_probes()[0].caches[0].misses == misses
     results(join, 3, nothing[0], rows(a2=[7], b2=[5]), rows(b3=[5]))
     assert results(join, 4, rows(a1=[7]), *nothing[1:]) == [(7, 7, 5, 5)]
+
+
+def test_a_directory_grows_with_its_entries_as_far_as_the_limit_allows() -> None:
+    codes = np.random.default_rng(0).permutation(1000)
+    none = np.empty(0, np.int64)
+    for limit, fewest, most in ((2**24, 700, 1000), (3000, 1, 300)):
+        cache = CacheStore((1, 2), limit, expected=1)
+        for some in np.split(codes, 10):
+            known = codes[cache.knows(codes)]
+            cache.create(some, none, Parts({1: none, 2: none}, none, none), none)
+            assert cache.entries <= len(known) + len(some)
+        assert fewest <= cache.entries <= most
+        assert cache.nbytes <= limit + 1000
 
 
 STAR: tuple[KeyClass, ...] = (tuple((each, f"k{each}") for each in range(4)),)

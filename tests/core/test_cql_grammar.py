@@ -14,6 +14,7 @@ from anabranch.cql.grammar import PARENTS, TYPES, UNDERSTOOD, check
 
 CATALOG = Catalog(streams={"s1": ("k", "a"), "s2": ("k", "b"), "s3": ("k", "c")}, relations={"r": ("k", "label")})
 UNDERSTOOD_QUERIES = [
+    "Select /*+ Leading(y, x) */ x.k From s1 x, s1 y Where x.k = y.k",
     "With x(i, j) As (Select k, a From s1) Select Distinct x.*, y.b As z From x, (Select * From s2) As y Where i = y.b",
     "With x As (Select k From s1) (Select k From x)",
     "With x As (Select k From s1) Select k From x Union All Select k From s2 Union Select k From r",
@@ -126,6 +127,10 @@ def test_what_the_parser_would_rewrite_is_refused() -> None:
         "Select upper(a) Filter (Where k > 1) From s1": "Filter must follow an aggregate at line 1, column 8",
         "Select system.builtin.rand() From s1": "the function 'rand' has a name of several parts",
         "Select /*+ Broadcast(s1) */ k From s1": "a hint is not supported at line 1, column 29",
+        "Select /*+ Leading(s1), Leading(s1) */ k From s1": "a hint is not supported",
+        "Select /*+ Leading(s3) */ x.k From s1 x": "Leading names 's3', which is no source",
+        "Select /*+ Leading(x, x) */ x.k From s1 x": "Leading names 'x' twice",
+        "Select /*+ Leading(x) */ x.k From s1 x Left Join s1 y On x.k = y.k": "Leading is for joins that are not outer",
     }.items():
         with pytest.raises(CQLError) as caught:
             bind(text, CATALOG, "q")

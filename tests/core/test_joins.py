@@ -8,6 +8,7 @@ import pytest
 
 from anabranch.joins import window_store
 from anabranch.joins.graph import tree_of
+from anabranch.joins.plan_costs import plan_costs
 from anabranch.joins.window_store import WindowStore
 from anabranch.operators.base import FOREVER, Tick
 from anabranch.operators.join import KeyClass, MultiJoin
@@ -135,3 +136,23 @@ def test_rows_at_the_front_go_in_one_go_and_the_others_keep_their_names() -> Non
         assert store.first + newest[0] == 100 * tick + 7
     assert store.epoch == 0
     assert len(store) < 1000
+
+
+def test_a_hint_pins_the_order_of_all_inputs_as_far_as_paths_allow() -> None:
+    star, line = MultiJoin(5, STAR, leading=(3, 0)), MultiJoin(3, CHAIN, leading=(2, 1))
+    star.advance([rows(0, FOREVER, **{f"k{each}": [1]}) for each in range(5)], Tick(0, 1))
+    line.advance([rows(a1=[1]), rows(a2=[1], b2=[1]), rows(b3=[1])], Tick(0, 1))
+    assert [each.order for each in star.pipelines][1:] == [(3, 0, 2, 4), (3, 0, 1, 4), (0, 1, 2, 4), (3, 0, 1, 2)]
+    assert star.pipelines[0].order == (3, 1, 2, 4)
+    assert [each.order for each in line.pipelines] == [(1, 2), (2, 0), (1, 0)]
+
+
+def test_what_other_orders_would_cost_is_told_from_profiles() -> None:
+    join = MultiJoin(5, STAR, clock=no_time)
+    for tick in range(3):
+        join.advance([rows(tick, tick + 2, **each) for each in star(4, 5)], Tick(tick, tick + 1))
+    found = plan_costs(join.take_probes()[0])
+    assert found is not None
+    assert found.best_order[0] == 4
+    assert found.best <= found.now <= found.written
+    assert found.best < found.written

@@ -7,7 +7,6 @@ same switch in `cql/local_network.py`.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,45 +17,15 @@ import pytest
 from anabranch.mesh.classifier import DecisionTree
 from anabranch.mesh.nodes import Among, Branch, Leaf, Node
 from anabranch.mesh.tree_routes import TreeRoutes
-from anabranch.model.arrays import BoolMatrix, Order, Rows
+from anabranch.model.arrays import BoolMatrix, Rows
 from anabranch.ordering import Precedence
-from anabranch.ordering.base import Observation, Reoptimizer, Seed
-from anabranch.ordering.decisions import Decision
 from anabranch.ordering.pipeline import Verdict
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.routing.routed import RoutedPipeline
+from chaos import ChaosOrder, legal_order
 from seeds import drawn
 
 ZONES = ("north", "south", "east", "west")
-
-
-class ChaosOrder(Reoptimizer):
-    """Takes another legal order whenever it is asked, and profiles as it likes."""
-
-    name = "agreedy"
-
-    def __init__(self, filters: int, rng: random.Random, precedence: Precedence, seed: Seed | None = None) -> None:
-        super().__init__(filters, precedence=precedence, seed=seed)
-        self._rng = rng
-
-    @property
-    def profile_probability(self) -> float:
-        return self._rng.choice((0.0, 0.1, 1.0))
-
-    def wanted(self, place: int) -> Sequence[int]:
-        return [f for f in self.order[place + 1 :] if self._rng.random() < 0.7]
-
-    @property
-    def eager(self) -> bool:
-        return True
-
-    def observe(self, seen: Observation) -> tuple[Decision, ...]:
-        before, self.order = self.order, legal_order(self._rng, self.precedence)
-        return self._reordered(before, "chaos")
-
-
-def legal_order(rng: random.Random, precedence: Precedence) -> Order:
-    return precedence.legal(rng.sample(range(precedence.filters), precedence.filters))
 
 
 def random_plan(rng: random.Random, precedence: Precedence) -> RoutePlan | None:

@@ -50,36 +50,36 @@ def streams(draw: st.DrawFn) -> tuple[Stream, ...]:
 
     Some have columns of more types than others.
     """
-    return _Author(_chooser(draw)).streams()
+    return Author(_chooser(draw)).streams()
 
 
 @st.composite
 def relations(draw: st.DrawFn) -> tuple[Relation, ...]:
     """No relation, or a relation `r` in which keys repeat and are missing."""
-    return _Author(_chooser(draw)).relations()
+    return Author(_chooser(draw)).relations()
 
 
 @st.composite
 def queries(draw: st.DrawFn, streams: Sequence[Stream], relations: Sequence[Relation] = ()) -> str:
     """A query in CQL."""
-    return _Author(_chooser(draw)).query(streams, relations)
+    return Author(_chooser(draw)).query(streams, relations)
 
 
 @st.composite
 def cuts(draw: st.DrawFn, streams: Sequence[Stream]) -> Cuts:
     """Batches of every stream in a common number of ticks, some of them empty, and a number of cells."""
-    return _Author(_chooser(draw)).cuts(streams)
+    return Author(_chooser(draw)).cuts(streams)
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Streams, relations, a query over them, and how the rows arrive."""
-    return _Author(_chooser(draw)).case()
+    return Author(_chooser(draw)).case()
 
 
 def random_case(seed: int) -> Case:
     """The same as `cases`, of a seed: does not shrink, but is faster and repeats itself less."""
-    return _Author(random.Random(seed).randrange).case()
+    return Author(random.Random(seed).randrange).case()
 
 
 def random_queries(seed: int, count: int, more: Columns = ()) -> list[Case]:
@@ -87,7 +87,7 @@ def random_queries(seed: int, count: int, more: Columns = ()) -> list[Case]:
 
     `more` are columns that streams may have beside the usual ones.
     """
-    author = _Author(random.Random(seed).randrange, more)
+    author = Author(random.Random(seed).randrange, more)
     first = author.case()
     texts = (author.query(first.streams, first.relations) for _ in range(count - 1))
     return [first, *(replace(first, query=text) for text in texts)]
@@ -98,7 +98,7 @@ def _chooser(draw: st.DrawFn) -> Choose:
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """What stands in From under an alias."""
 
     text: str
@@ -128,7 +128,7 @@ class _Select:
         return f"Select {operator}({distinct}{items}) {self.rest}"
 
 
-class _Author:
+class Author:
     """Makes up one case; every name that it gives is new."""
 
     def __init__(self, choose: Choose, more: Columns = MORE_COLUMNS) -> None:
@@ -313,13 +313,13 @@ class _Author:
 
     # --- what stands in From
 
-    def source(self, depth: int, leading: bool = False) -> _Source:
+    def source(self, depth: int, leading: bool = False) -> Source:
         if self.pending:
             name, alias = self.pending[0][0], self.name("x")
-            return _Source(f"{name} As {alias}", alias, self.pending.pop()[1])
+            return Source(f"{name} As {alias}", alias, self.pending.pop()[1])
         if self.beside and not leading and self.chance(3):
             alias = self.name("x")
-            return _Source(f"r As {alias}", alias, (("k", "int"), ("label", "text")))
+            return Source(f"r As {alias}", alias, (("k", "int"), ("label", "text")))
         if depth and self.chance(6):
             return self.subquery(depth - 1)
         if depth and self.chance(6):
@@ -328,22 +328,22 @@ class _Author:
         columns: tuple[tuple[str, Kind], ...] = tuple((name, KINDS[its]) for name, its in stream.columns)
         window = self.window(("k", "j", "c"))
         text = f"{stream.name} As {alias}{window}" if self.chance(6) else f"{stream.name}{window} As {alias}"
-        return _Source(text, alias, columns)
+        return Source(text, alias, columns)
 
-    def subquery(self, depth: int) -> _Source:
+    def subquery(self, depth: int) -> Source:
         if self.chance(3):
             text, columns = self.set_operation(depth, self.kinds())
         else:
             select = self.select(depth, self.shape(), self.kinds(), most_sources=2)
             text, columns = select.text(), select.columns
         alias = self.name("x")
-        return _Source(f"({text}) As {alias}", alias, columns)
+        return Source(f"({text}) As {alias}", alias, columns)
 
-    def inner_stream(self, depth: int) -> _Source:
+    def inner_stream(self, depth: int) -> Source:
         alias = self.name("x")
         if self.chance(4):  # a stream by default
             below, stream = self.name("x"), self.pick(*self.inputs)
-            source = _Source(f"{stream.name} As {below}", below, tuple((n, KINDS[its]) for n, its in stream.columns))
+            source = Source(f"{stream.name} As {below}", below, tuple((n, KINDS[its]) for n, its in stream.columns))
             columns = tuple((self.name("o"), kind) for kind in self.kinds())
             items = ", ".join(f"{self.scalar([source], kind)} As {name}" for name, kind in columns)
             text = f"Select {items} From {source.text} Where {self.predicate([source])}"
@@ -351,7 +351,7 @@ class _Author:
             select = self.select(depth, self.shape(), self.kinds(), most_sources=2)
             text, columns = select.text(self.pick(*OPERATORS), outside=self.chance(4)), select.columns
         window = self.window(tuple(name for name, _ in columns))
-        return _Source(f"({text}){window} As {alias}", alias, columns)
+        return Source(f"({text}){window} As {alias}", alias, columns)
 
     def window(self, columns: tuple[str, ...]) -> str:
         """A window with a space in front, or none."""
@@ -384,7 +384,7 @@ class _Author:
             f" [Partition By {', '.join(dict.fromkeys((by, self.pick(*columns))))} Rows {rows}]",
         )
 
-    def joined(self, sources: list[_Source]) -> tuple[str, list[str]]:
+    def joined(self, sources: list[Source]) -> tuple[str, list[str]]:
         """The text of From, and the conditions of joins that are left for Where."""
         if len(sources) == 2 and self.chance(6) and all(self.keys(source) for source in sources):
             left, right = (self.pick(*self.keys(source)) for source in sources)
@@ -401,7 +401,7 @@ class _Author:
             conditions = []
         return text, conditions
 
-    def join_condition(self, before: list[_Source], source: _Source) -> str:
+    def join_condition(self, before: list[Source], source: Source) -> str:
         other = self.pick(*before)
         left, right = self.keys(other), self.keys(source)
         if not left or not right:
@@ -412,13 +412,13 @@ class _Author:
             text += f" And {self.pick(*left)} {self.pick('<', '<=', '>', '>=', '<>')} {self.pick(*right)}"
         return f"{text} And {self.predicate([other, source])}" if self.chance(4) else text
 
-    def keys(self, source: _Source) -> list[str]:
+    def keys(self, source: Source) -> list[str]:
         names = source.named("int")
         return names[:2] * 3 + names + source.named("decimal")  # the first two match more often
 
     # --- expressions
 
-    def column(self, sources: Sequence[_Source], kind: Kind) -> tuple[str, Kind]:
+    def column(self, sources: Sequence[Source], kind: Kind) -> tuple[str, Kind]:
         """A column of this kind, or of another if there is none."""
         every = [(f"{source.alias}.{name}", its) for source in sources for name, its in source.columns]
         found = [each for each in every if each[1] == kind]
@@ -436,7 +436,7 @@ class _Author:
             }[kind]
         )
 
-    def scalar(self, sources: Sequence[_Source], kind: Kind, depth: int = 1) -> str:
+    def scalar(self, sources: Sequence[Source], kind: Kind, depth: int = 1) -> str:
         names = [name for source in sources for name in source.named(kind)]
         if kind != "int":
             plain = [lambda: self.pick(*names)] * 3 if names else []
@@ -461,7 +461,7 @@ class _Author:
     def text(self) -> str:
         return f"'{self.pick(*TEXTS)}'"
 
-    def predicate(self, sources: Sequence[_Source], depth: int = 1) -> str:
+    def predicate(self, sources: Sequence[Source], depth: int = 1) -> str:
         if depth and self.chance(4):
             one, two = self.predicate(sources, depth - 1), self.predicate(sources, depth - 1)
             return self.pick(f"({one} Or {two})", f"Not ({one} And {two})", f"Not ({one})")
@@ -498,7 +498,7 @@ class _Author:
     def comparison(self) -> str:
         return self.pick("=", "<>", "<", "<=", ">", ">=")
 
-    def membership(self, sources: Sequence[_Source], depth: int) -> str:
+    def membership(self, sources: Sequence[Source], depth: int) -> str:
         """In or Exists, or the opposite."""
         outer, kind = self.column(sources, "int")
         negated = self.pick("", "Not ")
@@ -527,7 +527,7 @@ class _Author:
         where = f" Where {self.predicate([source])}" if self.chance(3) else ""
         return f"(Select {self.aggregate([source], 'int')} As {self.name('o')} From {source.text}{where})"
 
-    def aggregate(self, sources: Sequence[_Source], kind: Kind) -> str:
+    def aggregate(self, sources: Sequence[Source], kind: Kind) -> str:
         if kind == "text":
             name, its = self.column(sources, "text")
             return f"{self.pick('Min', 'Max')}({name})" if its == "text" else "Min('p')"
@@ -550,7 +550,7 @@ class _Author:
             lambda: f"Approx_Percentile({argument}, {self.pick('0.0', '0.25', '0.5', '0.5', '0.9', '1.0')})",
         )
 
-    def summary(self, sources: Sequence[_Source], kind: Kind, keys: Sequence[tuple[str, Kind]]) -> str:
+    def summary(self, sources: Sequence[Source], kind: Kind, keys: Sequence[tuple[str, Kind]]) -> str:
         """A column of a select with groups."""
         same = [name for name, its in keys if its == kind]
         if same and self.chance(2):
@@ -560,5 +560,5 @@ class _Author:
             f"{one} {self.pick('+', '-')} {self.aggregate(sources, kind)}" if kind == "int" and self.chance(6) else one
         )
 
-    def having(self, sources: Sequence[_Source]) -> str:
+    def having(self, sources: Sequence[Source]) -> str:
         return f"{self.aggregate(sources, 'int')} {self.comparison()} {self.number(0, 3)}"

@@ -28,6 +28,7 @@ from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.probes import Probe
 from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
+from chaos import JoinChaos
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
 
@@ -87,6 +88,7 @@ class Cells:
     folder: Path | None = None
     longest_log: int = LONGEST_LOG
     switches: random.Random | None = None
+    chaotic: JoinChaos | None = None
     states: dict[tuple[str, int, tuple[str, ...]], CellState] = field(default_factory=dict)
     logs: dict[tuple[str, int], list[Segment]] = field(default_factory=dict)
 
@@ -123,6 +125,9 @@ class Cells:
             state.catch_up(log, self.folder, tick)
         if self.switches is not None:
             switch(state.operator, self.switches)
+        if self.chaotic is not None:
+            for join in joins(state.operator):
+                self.chaotic.before_tick(join)
         out: dict[str, list[pa.Table]] = {tap: [] for tap in taps}
         for tap, part in state.advance(table, tick):
             out[tap].append(part)
@@ -329,6 +334,8 @@ class LocalEngine:
         Chooses another plan for every join before every tick.
     join
         How joins go about it.
+    chaos
+        Changes caches of all joins before every tick.
     """
 
     def __init__(
@@ -341,12 +348,13 @@ class LocalEngine:
         restart_every: int = 2,
         switches: random.Random | None = None,
         join: JoinPlan = "auto",
+        chaos: JoinChaos | None = None,
     ) -> None:
         self._query = query
         self._join = join
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
-        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches)
+        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos)
         self._restart_every = restart_every
         self._batches = case.cuts.batches
         self._inputs = scans(query.plan, "stream")

@@ -44,6 +44,15 @@ def test_plans_answer_alike_and_tell_what_they_did(spark: SparkSession) -> None:
     assert "rows of a probe" in queries[0].explain()
 
 
+def test_products_are_warned_of(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    made, text = engine(spark), "Select a.v As x, b.v As y From a [Now], b [Now]"
+    with caplog.at_level("WARNING", logger="anabranch"):
+        made.query(f"{text} Where a.k < b.k", name="compared")
+        assert not caplog.records
+        made.query(text, name="all")
+    assert "query all joins a and b: every row" in caplog.text
+
+
 def test_an_unknown_plan_is_refused(spark: SparkSession) -> None:
     with pytest.raises(QueryError, match="unknown plan of joins 'fixd'"):
         engine(spark).query(TEXT, name="q", join="fixd")  # type: ignore[arg-type]

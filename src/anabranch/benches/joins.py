@@ -1,31 +1,39 @@
-"""`anabranch bench joins`: windowed joins against Spark's own, and probe orders against the best and the worst one."""
+"""`anabranch bench joins`: windowed joins against Spark's and Flink's, and the operator alone (`join_operator.py`).
+
+All read the same rows from CSV and write their answers. What it takes to start is not counted: each runs over a few
+rows of each stream first, and the time of that is taken off.
+"""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.csv as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
-from anabranch.benches.cql import START, TimedContender, timed_contest
-from anabranch.benches.harness import Race, run
+from anabranch.benches import flink, join_operator
+from anabranch.benches.cql import START
+from anabranch.benches.harness import Race, answer, run
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_least, at_most, informed
-from anabranch.operators.base import Tick
-from anabranch.operators.join import KeyClass, MultiJoin
 
 SEED = 20_260_023
 NAMES = ("a", "b", "c")
-BATCH_MICROS = 10_000_000
+BATCH_MILLIS = 10_000
 BATCHES_IN_WINDOW = 3
+WINDOW = f"[Range {BATCHES_IN_WINDOW * BATCH_MILLIS} Milliseconds]"
+FEW_ROWS = 100
+COLUMNS = (("seq", "BIGINT"), ("k", "BIGINT"), ("v", "BIGINT"))
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORES: Mapping[str, Mapping[str, str]] = {
     "Spark in memory": {},
@@ -35,79 +43,164 @@ STORES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+Contender = Callable[["Files", Path], tuple[float, DataFrame]]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Rows of the three streams: per stream a folder of batches, and one file with all of them."""
+
+    folder: Path
+
+    def batches(self, name: str) -> Path:
+        """Of a stream."""
+        return self.folder / name
+
+    def whole(self, name: str) -> Path:
+        """Of a stream."""
+        return self.folder / f"{name}.csv"
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        """A stream that has a batch of each file."""
+        reader = spark.readStream.schema("ms long, seq long, k long, v long").option("maxFilesPerTrigger", 1)
+        return reader.csv(str(self.batches(name))).select(F.expr("timestamp_millis(ms)").alias("ts"), "seq", "k", "v")
+
 
 def main(*, quick: bool, json_path: Path | None = None) -> int:
     """Run every workload: see `harness.run`."""
     return run(WORKLOADS, quick=quick, json_path=json_path)
 
 
-# --- on streams, against Spark
-
-
 def selective(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Three streams by one key, of which few rows have partners."""
-    rows = 20_000 if quick else 100_000
-    return _against_spark(spark, folder, "selective", rows, 5 * rows, 5, {"Spark RocksDB": 10, "Spark in memory": 5})
+    rows, limits = 20_000 if quick else 100_000, {"Spark RocksDB": 10.0, "Spark in memory": 5.0, "Flink": 3.0}
+    return _against_peers(spark, folder, "selective", (rows, 5 * rows, 5), limits, 1 if quick else 2)
 
 
 def many_results(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Three streams by one key, with far more results than rows."""
-    rows = 10_000 if quick else 100_000
-    return _against_spark(spark, folder, "many results", rows, rows, 5, {"Spark RocksDB": 8, "Spark in memory": 3.5})
+    rows, limits = 10_000 if quick else 100_000, {"Spark RocksDB": 8.0, "Spark in memory": 3.5, "Flink": 2.0}
+    return _against_peers(spark, folder, "many results", (rows, rows, 5), limits, 1)
 
 
 def small_batches(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The same in small batches, where what a batch costs anyway counts most."""
-    rows = 5_000 if quick else 20_000
-    return _against_spark(spark, folder, "small batches", rows, rows, 8, {"Spark RocksDB": 8, "Spark in memory": 3.5})
+    rows, limits = 5_000 if quick else 20_000, {"Spark RocksDB": 8.0, "Spark in memory": 3.5, "Flink": 2.0}
+    return _against_peers(spark, folder, "small batches", (rows, rows, 8), limits, 1 if quick else 2)
 
 
-def _against_spark(
-    spark: SparkSession, folder: Path, title: str, rows: int, keys: int, batches: int, limits: Mapping[str, float]
-) -> list[Bar]:
-    given = folder / title.replace(" ", "-")
-    _write(given, rows, keys, batches)
-    contenders: dict[str, TimedContender] = {"ours": partial(_ours, spark, given)}
-    contenders |= {name: partial(_spark, spark, given, settings) for name, settings in STORES.items()}
-    contenders["ours again"] = contenders["ours"]
-    found = timed_contest(contenders, folder, rounds=3)
-    note = found.describe("ours", *STORES)
-    bars = [
-        at_least(f"{title}: {name} / ours", found.ratio(name, "ours"), least, note) for name, least in limits.items()
+def hot_key(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """One key has half of the rows of a stream; there are as many results as with even keys."""
+    rows, batches = (10_000, 3) if quick else (60_000, 5)
+    given = {}
+    for name, hot in (("even", 0.0), ("hot", 0.5)):
+        rng, keys = np.random.default_rng(SEED), rows // 10
+        drawn = {"a": lambda: np.where(rng.random(rows) < hot, 0, rng.integers(0, keys, rows))}  # noqa: B023
+        drawn |= dict.fromkeys("bc", lambda: rng.permutation(keys))  # noqa: B023
+        given[name] = _write(folder / f"keys-{name}", batches, drawn)
+    small = _small(folder)
+    race, counts = Race({"even": [], "hot": [], "even again": []}), {}
+    for number in range(2 if quick else 4):
+        for name in race.seconds:
+            out = folder / "hot-key-out"
+            seconds, found = _ours(spark, given[name.split()[0]], out)
+            counts[name] = found.count()
+            shutil.rmtree(out)
+            if number:
+                race.seconds[name].append(seconds / counts[name])
+    start = min(_once(partial(_ours, spark), small, folder)[0] for _ in range(2))
+    note = ", ".join(f"{name} {1e6 * race.median(name):.2f} us" for name in race.seconds)
+    note += f" per result; {counts['hot']:,} and {counts['even']:,} results; {start:.1f} s to start are in it"
+    return [
+        at_most("one key has half of the rows: time / even keys, per result", race.ratio("hot", "even"), 1.5, note),
+        informed("one key has half of the rows: A/A control", race.ratio("even again", "even"), note),
     ]
-    return [*bars, informed(f"{title}: A/A control", found.ratio("ours again", "ours"), note)]
 
 
-def _write(folder: Path, rows: int, keys: int, batches: int) -> None:
-    """Files of a batch each; the last row of each stream has no partner, and lets time be complete for all others."""
+def _against_peers(
+    spark: SparkSession,
+    folder: Path,
+    title: str,
+    shape: tuple[int, int, int],
+    limits: Mapping[str, float],
+    rounds: int,
+) -> list[Bar]:
+    rows, keys, batches = shape
     rng = np.random.default_rng(SEED)
+    drawn = dict.fromkeys(NAMES, lambda: rng.integers(0, keys, rows))
+    given, small = _write(folder / title.replace(" ", "-"), batches, drawn), _small(folder)
+    contenders: dict[str, Contender] = {"ours": partial(_ours, spark)}
+    contenders |= {name: partial(_spark, spark, settings) for name, settings in STORES.items()}
+    if (python := flink.python()) is not None:
+        contenders["Flink"] = partial(_flink, spark, python, small)
+    contenders["ours again"] = contenders["ours"]
+    race = _contest(contenders, given, small, folder, rounds)
+    note = race.describe(*contenders)
+    ratios = {name: race.ratio(name, "ours") for name in limits if name in contenders}
+    bars = [at_least(f"{title}: {name} / ours", ratio, limits[name], note) for name, ratio in ratios.items()]
+    return [*bars, informed(f"{title}: A/A control", race.ratio("ours again", "ours"), note)]
+
+
+def _contest(contenders: Mapping[str, Contender], given: Files, small: Files, folder: Path, rounds: int) -> Race:
+    """All over the same files, in turn; all must give the same bag of rows."""
+    race = Race({name: [] for name in contenders})
+    starts = {
+        name: 0.0 if name == "Flink" else min(_once(each, small, folder)[0] for _ in range(3))
+        for name, each in contenders.items()
+    }
+    for number in range(rounds):
+        for name in list(contenders)[:: -1 if number % 2 else 1]:
+            seconds, found = _once(contenders[name], given, folder)
+            race.answer = race.answer or found
+            if found != race.answer:
+                raise InternalError(f"{name} answered {found[0]} rows, or others, instead of {race.answer[0]}")
+            race.seconds[name].append(seconds - starts[name])
+    return race
+
+
+def _once(contender: Contender, given: Files, folder: Path) -> tuple[float, tuple[int, int]]:
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    seconds, rows = contender(given, out)
+    return seconds, answer(rows)
+
+
+def _small(folder: Path) -> Files:
+    """A few rows of each stream, in one batch."""
+    if (folder / "small").exists():
+        return Files(folder / "small")
+    rng = np.random.default_rng(SEED)
+    return _write(folder / "small", 1, dict.fromkeys(NAMES, lambda: rng.integers(0, FEW_ROWS, FEW_ROWS)))
+
+
+def _write(folder: Path, batches: int, drawn: Mapping[str, Callable[[], np.ndarray]]) -> Files:
+    """The last row of each stream has no partner, and lets time be complete for all others."""
+    rng, given = np.random.default_rng(SEED), Files(folder)
     for number, name in enumerate(NAMES):
-        (folder / name).mkdir(parents=True)
+        given.batches(name).mkdir(parents=True)
+        tables, rows = [], 0
         for batch in range(batches):
-            begins = START + batch * BATCH_MICROS
-            times, found = begins + np.sort(rng.integers(0, BATCH_MICROS, rows)), rng.integers(0, keys, rows)
+            found, begins = drawn[name](), START // 1000 + batch * BATCH_MILLIS
+            times = begins + np.sort(rng.integers(0, BATCH_MILLIS, len(found)))
             if batch == batches - 1:
-                times[-1], found[-1] = begins + BATCH_MICROS, -1 - number
-            columns = {
-                "seq": pa.array(np.arange(rows) + batch * rows),
-                "ts": pa.array(times, pa.timestamp("us", "UTC")),
-                "k": pa.array(found),
-                "v": pa.array(rng.integers(0, 1_000_000, rows)),
-            }
-            pq.write_table(pa.table(columns), folder / name / f"{batch:06d}.parquet")
+                times[-1], found[-1] = begins + BATCH_MILLIS, -1 - number
+            columns = {"ms": times, "seq": rows + np.arange(len(found)), "k": found}
+            tables.append(pa.table(columns | {"v": rng.integers(0, 1_000_000, len(found))}))
+            rows += len(found)
+            _write_csv(tables[-1], given.batches(name) / f"{batch:06d}.csv")
+        _write_csv(pa.concat_tables(tables), given.whole(name))
+    return given
 
 
-def _source(spark: SparkSession, folder: Path, name: str) -> DataFrame:
-    reader = spark.readStream.schema("seq long, ts timestamp, k long, v long").option("maxFilesPerTrigger", 1)
-    return reader.parquet(str(folder / name))
+def _write_csv(table: pa.Table, path: Path) -> None:
+    pc.write_csv(table, path, pc.WriteOptions(include_header=False))
 
 
-def _ours(spark: SparkSession, given: Path, out: Path) -> tuple[float, DataFrame]:
+def _ours(spark: SparkSession, given: Files, out: Path) -> tuple[float, DataFrame]:
     engine = ab.Engine(spark, out / "state")
     for name in NAMES:
-        engine.stream(name, _source(spark, given, name), timestamp="ts", sequence="seq")
-    window = f"[Range {BATCHES_IN_WINDOW * BATCH_MICROS} Microseconds]"
-    sources = ", ".join(f"{name} {window}" for name in NAMES)
+        engine.stream(name, given.read(spark, name), timestamp="ts", sequence="seq")
+    sources = ", ".join(f"{name} {WINDOW}" for name in NAMES)
     text = f"Select Istream(a.v As av, b.v As bv, c.v As cv) From {sources} Where a.k = b.k And b.k = c.k"
     query = engine.query(text, name="q")
     began = time.perf_counter()
@@ -118,14 +211,14 @@ def _ours(spark: SparkSession, given: Path, out: Path) -> tuple[float, DataFrame
     return seconds, spark.read.parquet(str(out / "answer")).select("av", "bv", "cv")
 
 
-def _spark(spark: SparkSession, given: Path, settings: Mapping[str, str], out: Path) -> tuple[float, DataFrame]:
+def _spark(spark: SparkSession, settings: Mapping[str, str], given: Files, out: Path) -> tuple[float, DataFrame]:
     a, b, c = (
-        _source(spark, given, name)
+        given.read(spark, name)
         .select(*(F.col(column).alias(f"{name}{column}") for column in ("ts", "k", "v")))
         .withWatermark(f"{name}ts", "0 seconds")
         for name in NAMES
     )
-    span = f"interval {BATCHES_IN_WINDOW * BATCH_MICROS} microseconds"
+    span = f"interval {BATCHES_IN_WINDOW * BATCH_MILLIS} milliseconds"
 
     def near(one: str, other: str) -> str:
         return f"{one}ts BETWEEN {other}ts - {span} AND {other}ts + {span}"
@@ -140,6 +233,22 @@ def _spark(spark: SparkSession, given: Path, settings: Mapping[str, str], out: P
         began = time.perf_counter()
         writer.start().awaitTermination()
         return time.perf_counter() - began, spark.read.parquet(str(out / "answer"))
+
+
+def _flink(spark: SparkSession, python: str, small: Files, given: Files, out: Path) -> tuple[float, DataFrame]:
+    sources, few = ({name: flink.Source(COLUMNS, each.whole(name)) for name in NAMES} for each in (given, small))
+    span = f"INTERVAL '{BATCHES_IN_WINDOW * BATCH_MILLIS // 1000}' SECOND"
+
+    def near(one: str, other: str) -> str:
+        return f"{one}.ts BETWEEN {other}.ts - {span} AND {other}.ts + {span}"
+
+    select = (
+        "SELECT a.v, b.v, c.v FROM a, b, c WHERE a.k = b.k AND b.k = c.k "
+        f"AND {near('a', 'b')} AND {near('a', 'c')} AND {near('b', 'c')}"
+    )
+    columns = "av BIGINT, bv BIGINT, cv BIGINT"
+    seconds = flink.seconds(python, out, sources, few, columns, select)
+    return seconds, spark.read.schema(columns).csv(str(out / "answer"))
 
 
 @contextmanager
@@ -157,116 +266,4 @@ def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-# --- in process: what orders, windows and keys do to the operator
-
-
-def probe_orders(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """Five inputs with keys of their own; windows that drop most are written last."""
-    rows, ticks = (5_000, 6) if quick else (40_000, 10)
-    keys: tuple[KeyClass, ...] = tuple(((0, f"k{each}"), (each, f"j{each}")) for each in range(1, 5))
-    shares = {1: 1.0, 2: 0.9, 3: 0.5, 4: 0.02}
-    tables = [_star(tick, rows, shares) for tick in range(ticks)]
-    best = {0: (4, 3, 2, 1)} | {each: (0, *(other for other in (4, 3, 2, 1) if other != each)) for each in shares}
-    worst = {number: (*order[:1], *order[:0:-1]) if number else order[::-1] for number, order in best.items()}
-
-    def pinned(orders: Mapping[int, tuple[int, ...]]) -> MultiJoin:
-        join = MultiJoin(5, keys)
-        join.pin(orders)
-        return join
-
-    starts = {
-        "ours": lambda: MultiJoin(5, keys),
-        "best": lambda: pinned(best),
-        "worst": lambda: pinned(worst),
-        "ours again": lambda: MultiJoin(5, keys),
-    }
-    found = _in_process(starts, tables, 3 if quick else 7)
-    note = found.describe("ours", "best", "worst")
-    return [
-        at_least("5-way: worst written order / ours", found.ratio("worst", "ours"), 3, note),
-        at_most("5-way: ours / best static order", found.ratio("ours", "best"), 1.05, note),
-        informed("5-way: A/A control", found.ratio("ours again", "ours"), note),
-        *_counted({name: starts[name]() for name in ("ours", "best", "worst")}, tables),
-    ]
-
-
-def _counted(joins: Mapping[str, MultiJoin], tables: list[list[pa.Table]]) -> list[Bar]:
-    """Probes of rows of the first input, which do not depend on the machine."""
-    probes = {}
-    for name, join in joins.items():
-        _seconds(join, tables)
-        probes[name] = sum(counts.calls for counts in join.take_probes()[0].windows.values())
-    note = ", ".join(f"{name} {count:,}" for name, count in probes.items())
-    return [
-        informed("5-way: probes of the worst order / ours", probes["worst"] / probes["ours"], note),
-        informed("5-way: probes of ours / the best order", probes["ours"] / probes["best"], note),
-    ]
-
-
-def _star(tick: int, rows: int, shares: Mapping[int, float]) -> list[pa.Table]:
-    rng, keys = np.random.default_rng(SEED + tick), rows // 10
-    root = {f"k{each}": rng.integers(0, keys, rows) for each in shares} | {"v0": rng.integers(0, 100, rows)}
-    small = [
-        {f"j{each}": rng.permutation(max(1, int(keys * share))), f"v{each}": np.arange(max(1, int(keys * share)))}
-        for each, share in shares.items()
-    ]
-    return [_elements(columns, tick, 1) for columns in (root, *small)]
-
-
-def window_growth(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """Windows 16 times as long, and their memory."""
-    rows, ticks = (2_000, 40) if quick else (10_000, 64)
-    keys: tuple[KeyClass, ...] = (((0, "k0"), (1, "k1"), (2, "k2")),)
-
-    def feed(span: int) -> list[list[pa.Table]]:
-        rng = np.random.default_rng(SEED)
-        made = []
-        for tick in range(ticks):
-            columns = [{f"k{each}": rng.integers(0, 40 * rows, rows), f"v{each}": np.arange(rows)} for each in range(3)]
-            made.append([_elements(values, tick, span) for values in columns])
-        return made
-
-    short, long = feed(2), feed(32)
-    seconds = Race({"short": [], "long": [], "short again": []})
-    for _ in range(3):
-        for name, tables in (("short", short), ("long", long), ("short again", short)):
-            seconds.seconds[name].append(_seconds(MultiJoin(3, keys), tables)[0])
-    join = MultiJoin(3, keys)
-    _seconds(join, long)
-    live = min(33, ticks) * 3 * rows
-    return [
-        at_most("cost per row, windows x 16", seconds.ratio("long", "short"), 1.3, seconds.describe("short", "long")),
-        informed("cost per row: A/A control", seconds.ratio("short again", "short"), ""),
-        at_most("bytes per live row / 24", join.held_bytes / live / 24, 3, f"{live:,} rows of two longs and a time"),
-    ]
-
-
-def _elements(columns: Mapping[str, np.ndarray], tick: int, span: int) -> pa.Table:
-    size = len(next(iter(columns.values())))
-    start = np.full(size, tick)
-    return pa.table({**columns, "_start": start, "_end": start + span + 1, "_weight": np.ones(size, np.int64)})
-
-
-def _in_process(starts: Mapping[str, Callable[[], MultiJoin]], tables: list[list[pa.Table]], rounds: int) -> Race:
-    found = Race({name: [] for name in starts})
-    answers = set()
-    for number in range(rounds + 1):
-        for name, start in starts.items():
-            seconds, results = _seconds(start(), tables)
-            answers.add(results)
-            if number:
-                found.seconds[name].append(seconds)
-    if len(answers) != 1:
-        raise InternalError(f"orders give {sorted(answers)} results")
-    return found
-
-
-def _seconds(join: MultiJoin, tables: list[list[pa.Table]]) -> tuple[float, int]:
-    """CPU seconds, and how many results there are."""
-    began, results = time.process_time(), 0
-    for tick, inputs in enumerate(tables):
-        results += len(join.advance(inputs, Tick(tick, tick + 1)))
-    return time.process_time() - began, results
-
-
-WORKLOADS = (probe_orders, window_growth, selective, many_results, small_batches)
+WORKLOADS = (*join_operator.WORKLOADS, hot_key, selective, many_results, small_batches)

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from sqlglot import exp
 from sqlglot.expressions import DType
 
+from anabranch.cql.hints import is_leading
 from anabranch.cql.problems import CQLError, problem, span
 
 QUERIES = """
-    Select: expressions from_ joins where group having distinct with_
+    Select: expressions from_ joins where group having distinct with_ hint
+    Hint: expressions
     Subquery: this alias
     Union: this expression distinct with_
     Except: this expression distinct with_
@@ -141,7 +143,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "Select.locks": ("For Update", "leave it out"),
     "Union.by_name": ("Union By Name", "list the columns of both sides in the same order"),
     "JSONExtract": ("the operator ->", "use get_json_object"),
-    "Select.hint": ("a hint", "leave it out: plans adapt by themselves"),
+    "Select.hint": ("a hint", "leave it out, or pin the order of a join: /*+ Leading(b, a) */"),
     "Select.into": ("Into", "write Create Query name Into 'parquet' With (...) As Select ..."),
     "Select.kind": ("Select As", LIST),
     "Distinct.on": ("Distinct On", "use a window, as in s1 [Partition By k Rows 1]"),
@@ -202,7 +204,11 @@ def check(tree: exp.Expr, source: str) -> None:
                                 ^
       hint: a relation has no order; sort the answer where it is used
     """
-    for node in tree.walk():
+    for node in tree.walk(prune=lambda each: isinstance(each, exp.Hint)):
+        if isinstance(node, exp.Hint):
+            if not is_leading(node):
+                raise _refusal("Select.hint", node, node.parent or node, source)
+            continue
         parts = UNDERSTOOD.get(type(node))
         misplaced = node is not tree and not isinstance(node.parent, PARENTS.get(type(node), exp.Expr))
         if parts is None or misplaced:

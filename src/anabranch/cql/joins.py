@@ -27,10 +27,10 @@ class Term:
         return isinstance(self.expression, exp.Column)
 
 
-def joined(scope: Scope, conditions: Sequence[exp.Expr]) -> Plan:
+def joined(scope: Scope, conditions: Sequence[exp.Expr], leading: tuple[int, ...] = ()) -> Plan:
     """The join of all sources under bound conditions; call it when all used columns are known."""
     plans, keys, _, above = split(scope, conditions)
-    plan: Plan = plans[0] if len(plans) == 1 else Join(tuple(plans), keys)
+    plan: Plan = plans[0] if len(plans) == 1 else Join(tuple(plans), keys, leading)
     return filtered(plan, above, scope)
 
 

@@ -56,7 +56,8 @@ def pruned(plan: Plan, needed: Collection[str] | None = None) -> Plan:
             return replace(plan, input=own, other=pruned(plan.other))
         case Join():
             keys = {name for key in plan.keys for _, name in key}
-            return Join(tuple(pruned(each, (wanted | keys) & set(each.columns)) for each in plan.inputs), plan.keys)
+            inputs = tuple(pruned(each, (wanted | keys) & set(each.columns)) for each in plan.inputs)
+            return replace(plan, inputs=inputs)
         case _:
             assert_never(plan)
 
@@ -100,7 +101,7 @@ def _renamed(plan: Plan, new: Mapping[str, str]) -> Plan:
             return replace(plan, input=_renamed(plan.input, new), other=_renamed(plan.other, new), pairs=pairs)
         case Join():
             keys = tuple(tuple((number, new[name]) for number, name in key) for key in plan.keys)
-            return Join(tuple(_renamed(each, new) for each in plan.inputs), keys)
+            return replace(plan, inputs=tuple(_renamed(each, new) for each in plan.inputs), keys=keys)
         case SetOperation():
             return replace(plan, inputs=tuple(_renamed(each, new) for each in plan.inputs))
         case _:

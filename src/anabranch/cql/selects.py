@@ -9,6 +9,7 @@ from sqlglot import exp
 from anabranch.cql.aggregates import Grouping
 from anabranch.cql.expressions import bind_expression, computed, conjuncts, read, scalar
 from anabranch.cql.functions import is_aggregate
+from anabranch.cql.hints import leading
 from anabranch.cql.items import Item, expand_items, output_names
 from anabranch.cql.joins import filtered, joined
 from anabranch.cql.outer_joins import outer_joined
@@ -23,6 +24,7 @@ def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_
     """The plan of a Select; `outer` is the scope of the query that has it as a condition."""
     scope = Scope(context, outer)
     conditions = bind_from(select, scope, lambda node, inside: bind_inner(node, inside, None))
+    preferred = leading(select, scope)
     expand_windows(select, scope)
     conditions += _clause(select, "where")
     plain = [lift_values(each, scope, bind_inner) for each in conditions if not is_membership(each)]
@@ -37,7 +39,7 @@ def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_
         if correlated:
             raise context.error("an aggregation cannot be compared with the outer query", select, "use a join")
     if scope.outer_join is None:
-        plan = joined(scope, local)
+        plan = joined(scope, local, preferred)
     else:
         plan = filtered(outer_joined(scope, scope.outer_join), local, scope)
     for test in tests:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from anabranch.joins.adaptive_caches import CacheUse
+from anabranch.joins.plan_costs import plan_costs
 from anabranch.joins.probe_report import ProbeReport
 
 
@@ -48,6 +49,28 @@ class ProbeLine:
 
 
 @dataclass(frozen=True)
+class PlanLine:
+    """Seconds of probing per row, estimated.
+
+    Parameters
+    ----------
+    now, written, best
+        In the present order, in that of the inputs as they are written, and in the best one that does not change.
+    best_order
+        Which that is.
+    """
+
+    now: float
+    written: float
+    best: float
+    best_order: tuple[str, ...]
+
+    def __str__(self) -> str:
+        best = f"{self.best * 1e6:.3g} us at best ({' -> '.join(self.best_order)})"
+        return f"probing a row takes {self.now * 1e6:.3g} us, {self.written * 1e6:.3g} us as written, {best}"
+
+
+@dataclass(frozen=True)
 class PipelineReport:
     """How rows of one input look for partners.
 
@@ -63,6 +86,9 @@ class PipelineReport:
         One line per window, in that order.
     reason
         Why it is this order.
+    costs
+        What probing a row would take in other orders, estimated from the rows that were profiled last; None where
+        none were.
     """
 
     input: str
@@ -71,6 +97,7 @@ class PipelineReport:
     dropped: int
     probes: tuple[ProbeLine, ...]
     reason: str
+    costs: PlanLine | None = None
 
     @classmethod
     def of(cls, probes: ProbeReport, names: Sequence[str], reason: str) -> PipelineReport:
@@ -81,11 +108,16 @@ class PipelineReport:
             cost, fan_out = counts.seconds / max(counts.calls, 1), counts.found / max(counts.listed, 1)
             lines.append(ProbeLine(names[other], counts.seen, counts.dropped, cost, fan_out))
         order = tuple(names[other] for other in probes.order)
-        return cls(names[probes.input], order, probes.rows, sum(each.dropped for each in lines), tuple(lines), reason)
+        dropped, costs = sum(each.dropped for each in lines), plan_costs(probes)
+        told = None
+        if costs is not None:
+            told = PlanLine(costs.now, costs.written, costs.best, tuple(names[n] for n in costs.best_order))
+        return cls(names[probes.input], order, probes.rows, dropped, tuple(lines), reason, told)
 
     def __str__(self) -> str:
         head = f"rows of {self.input} probe {' -> '.join(self.order)}: {self.seen:,} seen, {self.dropped:,} dropped"
-        return "\n".join([f"{head} ({self.reason})", *(f"  {each}" for each in self.probes)])
+        told = [f"  {self.costs}"] if self.costs else []
+        return "\n".join([f"{head} ({self.reason})", *(f"  {each}" for each in self.probes), *told])
 
 
 @dataclass(frozen=True)

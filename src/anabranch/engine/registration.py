@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import replace
 from typing import get_args
@@ -23,10 +24,12 @@ from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import QueryError, suggest
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER
+from anabranch.planning.products import products
 from anabranch.planning.reading import JoinPlan
 from anabranch.spark.continuous.expression_types import said
 from anabranch.spark.quiet_errors import quiet_errors
 
+log = logging.getLogger("anabranch")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
@@ -112,6 +115,7 @@ class Registration:
             self._restore(query, history, materialise)
             self._registry.queries[query.name] = query
             self.update_ingest()
+        warn_of_products(query.query)
 
     def add_again(self, query: ContinuousQuery) -> None:
         """Compile a query that has not begun once more, since what it reads may change from now on."""
@@ -193,6 +197,14 @@ def require_join_plan(join: str) -> None:
     """Refuse a plan of joins that there is not."""
     if join not in get_args(JoinPlan):
         raise QueryError(f"unknown plan of joins {join!r}", hint=suggest(join, list(get_args(JoinPlan)), "plans"))
+
+
+def warn_of_products(query: Query) -> None:
+    """Say that rows are combined with all rows of another input."""
+    for groups in products(query.plan):
+        parts = " and ".join(" with ".join(group) for group in groups)
+        what = "every row of one is combined with every row of the others, as no condition connects them"
+        log.warning("query %s joins %s: %s", query.name, parts, what)
 
 
 def require_materialise(given: str) -> None:

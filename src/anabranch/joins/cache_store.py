@@ -29,8 +29,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from anabranch.joins.growing import Growing
 from anabranch.joins.segment_join import Parts
-from anabranch.joins.window_store import LONG_OVER, Growing, WindowStore
+from anabranch.joins.window_store import LONG_OVER, WindowStore
 from anabranch.model.arrays import Counts, Mask, Rows
 
 KEY = (0,)
@@ -54,7 +55,7 @@ class CacheStore:
     limit
         Bytes that it may take.
     expected
-        Entries that are expected.
+        Entries that are expected; the directory grows with what comes.
 
     Attributes
     ----------
@@ -117,6 +118,7 @@ class CacheStore:
         -------
         Codes and combinations of guests.
         """
+        self._fit(len(distinct))
         slots = self.slots(distinct)
         taken = np.zeros(len(self._used), np.bool_)
         taken[self.slots(asked)] = True
@@ -176,6 +178,18 @@ class CacheStore:
         for column in self._rows.values():
             column.assign(column.values[kept])
         self.store.drop(gone)
+
+    def _fit(self, more: int) -> None:
+        """With a larger directory, as far as the limit allows, if so many more entries would crowd it.
+
+        An entry keeps its place among the others: none has to make room.
+        """
+        while self._bits < slot_bits(self.limit) and SLOTS_PER_ENTRY * (self.entries + more) > len(self._used):
+            codes = self._codes[self._used]
+            self._bits += 1
+            self._codes, self._used = np.zeros(1 << self._bits, np.int64), np.zeros(1 << self._bits, np.bool_)
+            slots = self.slots(codes)
+            self._codes[slots], self._used[slots] = codes, True
 
     def _has_room(self, more: int) -> bool:
         return self.nbytes + more * 8 * (4 + len(self.windows)) <= self.limit

@@ -14,12 +14,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anabranch.joins import kernels
+from anabranch.joins.growing import Growing
 from anabranch.joins.overlaps import Columns, first_of, most_in_vain, overlaps
 from anabranch.model.arrays import Counts, Rows
 
 SMALLEST_BITS = 6
+LARGEST = 2**31 - 1
+EMPTY_SHARE = 8
+"""Buckets per row that are too many."""
 
 
 class HashIndex:
@@ -28,7 +33,8 @@ class HashIndex:
     def __init__(self) -> None:
         self._bits = SMALLEST_BITS
         self._head = np.full(1 << self._bits, -1, np.int32)
-        self._older = np.empty(0, np.int32)
+        self._older = Growing(np.int32)
+        self._base = 0
 
     @property
     def nbytes(self) -> int:
@@ -37,29 +43,43 @@ class HashIndex:
 
     def append(self, codes: Counts, first: int) -> None:
         """Add the rows from `first` on; `codes` are those of all rows."""
-        if len(codes) > len(self._older):
-            older = np.empty(len(codes) + len(codes) // 2, np.int32)
-            older[:first] = self._older[:first]
-            self._older = older
-        if len(codes) > len(self._head):
-            self._bits = int(len(codes) - 1).bit_length()
-            self._head = np.full(1 << self._bits, -1, np.int32)
-            first = 0
-        kernels.insert(codes, first, np.uint64(64 - self._bits), self._head, self._older)
+        if len(codes) > len(self._head) or self._base + len(codes) > LARGEST:
+            self.rebuild(codes)
+            return
+        self._older.extend(len(codes) - first)
+        self._insert(codes, first)
 
     def rebuild(self, codes: Counts) -> None:
         """Rows have other numbers now: these are their codes."""
-        self._bits = max(SMALLEST_BITS, len(codes).bit_length())
+        self._bits = max(SMALLEST_BITS, int(len(codes) - 1).bit_length())
         self._head = np.full(1 << self._bits, -1, np.int32)
-        self._older = np.empty(len(codes), np.int32)
-        kernels.insert(codes, 0, np.uint64(64 - self._bits), self._head, self._older)
+        self._older, self._base = Growing(np.int32), 0
+        self._older.extend(len(codes))
+        self._insert(codes, 0)
+
+    def cut(self, gone: int, codes: Counts) -> None:
+        """So many rows at the front are gone, and all others are numbered from there; these are their codes.
+
+        Chains keep the numbers that rows had, and end at the first that is gone.
+        """
+        self._base += gone
+        self._older.cut(gone)
+        if EMPTY_SHARE * len(codes) < len(self._head):
+            self.rebuild(codes)
+
+    @property
+    def _chains(self) -> tuple[np.uint64, NDArray[np.int32], Counts, int]:
+        return np.uint64(64 - self._bits), self._head, self._older.values, self._base
+
+    def _insert(self, codes: Counts, first: int) -> None:
+        shift = np.uint64(64 - self._bits)
+        kernels.insert(codes, first, self._base, shift, self._head, self._older.values)
 
     def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row of the window with that code that meets the interval, -1 if there is none."""
         found = np.empty(len(codes), np.int64)
         most = most_in_vain(window, codes)
-        shift = np.uint64(64 - self._bits)
-        if kernels.first_matches(codes, begin, end, *window, shift, self._head, self._older, most, found):
+        if kernels.first_matches(codes, begin, end, *window, *self._chains, most, found):
             return found
         return first_of(len(codes), *overlaps(window, codes, begin, end))
 
@@ -70,10 +90,10 @@ class HashIndex:
         if first is None:
             first = self.first(window, codes, begin, end)
         counts, most = np.empty(len(codes), np.int64), most_in_vain(window, codes)
-        total = kernels.count_matches(codes, begin, end, first, *window, self._older, most, counts)
+        total = kernels.count_matches(codes, begin, end, first, *window, *self._chains[2:], most, counts)
         if total < 0:
             return overlaps(window, codes, begin, end)
         places, rows = np.empty(total, np.int64), np.empty(total, np.int64)
         columns = window.codes, window.starts, window.ends
-        kernels.list_matches(codes, begin, end, first, *columns, self._older, counts, places, rows)
+        kernels.list_matches(codes, begin, end, first, *columns, *self._chains[2:], counts, places, rows)
         return places, rows

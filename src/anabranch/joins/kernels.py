@@ -1,9 +1,9 @@
 """Compiled loops over hash indexes: to insert rows, to look whether there is a match, to list all matches.
 
 An index is a table `head` of the newest row of each bucket, and for each row the one that came before it in its bucket
-(`older`): a chain, newest first. `latest` has for each block of rows the latest end of all rows up to there: once a
-chain has come to where all of them are over, it need not be followed any further, so that rows which have expired cost
-nothing.
+(`older`): a chain, newest first. Both count rows from the first that ever was; `base` of these have gone, and chains
+end where they begin. `latest` has for each block of rows the latest end of all rows up to there: once a chain has come
+to where all of them are over, it need not be followed any further, so that rows which have expired cost nothing.
 
 The loops are compiled by numba when they are called first. What was compiled is kept on the disk, beside this module or
 where numba puts it if that cannot be written.
@@ -33,12 +33,12 @@ def compiled(function: Kernel) -> Kernel:
 
 
 @compiled
-def insert(codes: Any, first: int, shift: Any, head: Any, older: Any) -> None:
+def insert(codes: Any, first: int, base: int, shift: Any, head: Any, older: Any) -> None:
     """Put the rows from `first` on in front of the chains of their buckets."""
     for row in range(first, len(codes)):
         bucket = np.int64((np.uint64(codes[row]) * _MIX) >> shift)
         older[row] = head[bucket]
-        head[bucket] = row
+        head[bucket] = row + base
 
 
 @compiled
@@ -53,6 +53,7 @@ def first_matches(
     shift: Any,
     head: Any,
     older: Any,
+    base: int,
     most: int,
     found: Any,
 ) -> bool:
@@ -62,14 +63,14 @@ def first_matches(
     """
     vain = 0
     for place in range(len(codes)):
-        row = head[np.int64((np.uint64(codes[place]) * _MIX) >> shift)]
+        row = np.int64(head[np.int64((np.uint64(codes[place]) * _MIX) >> shift)]) - base
         found[place] = -1
         while row >= 0 and latest[row >> BLOCK_BITS] > begin[place]:
             if own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]:
                 found[place] = row
                 break
             vain += 1
-            row = older[row]
+            row = np.int64(older[row]) - base
         if vain > most:
             return False
     return True
@@ -86,6 +87,7 @@ def count_matches(
     ends: Any,
     latest: Any,
     older: Any,
+    base: int,
     most: int,
     counts: Any,
 ) -> int:
@@ -94,12 +96,15 @@ def count_matches(
     for place in range(len(codes)):
         row = first[place]
         matches = 0
+        if row >= 0:  # which is known to match
+            matches = 1
+            row = np.int64(older[row]) - base
         while row >= 0 and latest[row >> BLOCK_BITS] > begin[place]:
             if own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]:
                 matches += 1
             else:
                 vain += 1
-            row = older[row]
+            row = np.int64(older[row]) - base
         counts[place] = matches
         total += matches
         if vain > most:
@@ -117,6 +122,7 @@ def list_matches(
     starts: Any,
     ends: Any,
     older: Any,
+    base: int,
     counts: Any,
     places: Any,
     rows: Any,
@@ -126,10 +132,12 @@ def list_matches(
     for place in range(len(codes)):
         row = first[place]
         left = counts[place]
+        known = True
         while left > 0:
-            if own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]:
+            if known or (own[row] == codes[place] and starts[row] < end[place] and ends[row] > begin[place]):
                 places[filled] = place
                 rows[filled] = row
                 filled += 1
                 left -= 1
-            row = older[row]
+                known = False
+            row = np.int64(older[row]) - base

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from anabranch.joins.adaptive_caches import AdaptiveCaches, CacheUse
 from anabranch.joins.cache_states import CacheChange
@@ -66,6 +66,10 @@ class ProbeReport:
         What caches have done for its rows, those in use now.
     cache_changes
         Caches that came and went since the last report.
+    passed
+        Of the rows that probed windows themselves, those that found partners in all.
+    paths
+        Pairs of inputs of which the first one leads to the second.
     """
 
     input: int
@@ -76,6 +80,8 @@ class ProbeReport:
     seed: Seed | None = None
     caches: tuple[CacheUse, ...] = ()
     cache_changes: tuple[CacheChange, ...] = ()
+    passed: int = 0
+    paths: frozenset[tuple[int, int]] = frozenset()
 
     def merged(self, later: ProbeReport, *, elsewhere: bool = False) -> ProbeReport:
         """With what came after it, or in another cell."""
@@ -85,7 +91,9 @@ class ProbeReport:
         found = {each.windows: each.after(known.get(each.windows), elsewhere=elsewhere) for each in later.caches}
         caches = tuple(((known | found) if elsewhere else found).values())
         came = self.cache_changes + later.cache_changes
-        return ProbeReport(self.input, later.order, self.rows + later.rows, windows, changes, seed, caches, came)
+        rows, passed = self.rows + later.rows, self.passed + later.passed
+        report = ProbeReport(self.input, later.order, rows, windows, changes, seed, caches, came)
+        return replace(report, passed=passed, paths=later.paths)
 
 
 def take_report(pipeline: ProbePipeline, caches: AdaptiveCaches | None = None) -> ProbeReport:
@@ -109,7 +117,10 @@ def take_report(pipeline: ProbePipeline, caches: AdaptiveCaches | None = None) -
     if caches is not None:
         rows += caches.take_cached_rows(tree.root)
         uses, came = caches.take_use(tree.root), caches.take_changes(tree.root)
-    return ProbeReport(tree.root, pipeline.order, rows, windows, tuple(changes), seed, tuple(uses), tuple(came))
+    report = ProbeReport(tree.root, pipeline.order, rows, windows, tuple(changes), seed, tuple(uses), tuple(came))
+    dropped = sum(each.dropped for each in windows.values())
+    paths = frozenset((tree.others[one], tree.others[other]) for one, other in tree.precedence.edges)
+    return replace(report, passed=tally.rows - dropped, paths=paths)
 
 
 def _inputs(others: list[int], order: tuple[int, ...]) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ class SortedIndex:
 
     def __init__(self) -> None:
         self._index = CodeIndex()
+        self._gone = 0
 
     @property
     def nbytes(self) -> int:
@@ -30,12 +31,18 @@ class SortedIndex:
 
     def append(self, codes: Counts, first: int) -> None:
         """Add the rows from `first` on; `codes` are those of all rows."""
-        self._index.append(codes[first:], first)
+        self._index.append(codes[first:], first + self._gone)
 
     def rebuild(self, codes: Counts) -> None:
         """Rows have other numbers now: these are their codes."""
-        self._index = CodeIndex()
+        self._index, self._gone = CodeIndex(), 0
         self._index.append(codes, 0)
+
+    def cut(self, gone: int, codes: Counts) -> None:
+        """So many rows at the front are gone, and all others are numbered from there; these are their codes."""
+        self._gone += gone
+        if self._gone > len(codes):
+            self.rebuild(codes)
 
     def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row of the window with that code that meets the interval, -1 if there is none."""
@@ -49,7 +56,8 @@ class SortedIndex:
         if self._index.matches(codes[asked]) > most_in_vain(window, codes):
             return overlaps(window, codes, begin, end)
         places, rows = self._index.probe(codes[asked])
-        places = asked[places]
+        there = rows >= self._gone
+        places, rows = asked[places[there]], rows[there] - self._gone
         meets = np.flatnonzero((window.starts[rows] < end[places]) & (window.ends[rows] > begin[places]))
         order = meets[np.argsort(places[meets], kind="stable")]
         return places[order], rows[order]

@@ -23,15 +23,18 @@ from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anabranch.joins.codes import mixed
+from anabranch.joins.growing import Growing
 from anabranch.joins.overlaps import Columns
 from anabranch.joins.sorted_index import SortedIndex
 from anabranch.model.arrays import Counts, Mask, Rows
 
 BLOCK_BITS = 8
-DEAD_SHARE = 0.5
+DEAD_SHARE = 0.125
+"""Of the rows at the front: to cut them off costs little."""
+SCATTERED_SHARE = 0.5
+"""Of rows anywhere: what stays is moved then, and indexes are built anew."""
 LONG_OVER = -(2**62)
 
 Key = tuple[int, ...]
@@ -50,6 +53,9 @@ class Index(Protocol):
 
     def rebuild(self, codes: Counts) -> None:
         """Rows have other numbers now: these are their codes."""
+
+    def cut(self, gone: int, codes: Counts) -> None:
+        """So many rows at the front are gone, and all others are numbered from there; these are their codes."""
 
     def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row with that code that meets the interval, -1 if there is none."""
@@ -92,6 +98,7 @@ class WindowStore:
         self._weight: Growing | None = None  # while every row is there once
         self._latest: Counts = np.empty(0, np.int64)
         self._indexes: dict[Key, Index] = {key: new_index() for key in indexed}
+        self._indexed = dict.fromkeys(indexed, 0)
         self._looked_through = 0
         self.first = 0
         self.epoch = 0
@@ -147,19 +154,21 @@ class WindowStore:
         for key, values in codes.items():
             self._codes[key].append(values)
         self._note_ends(first)
-        for key, index in self._indexes.items():
-            index.append(self.codes(key), first)
         return np.arange(first, len(self))
 
     def first_match(self, key: Key, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row that has it and meets the interval, -1 if there is none."""
-        return self._indexes[key].first(self._columns(key), codes, begin, end)
+        if not len(codes):
+            return np.empty(0, np.int64)
+        return self._index(key).first(self._columns(key), codes, begin, end)
 
     def matches(
         self, key: Key, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None
     ) -> tuple[Rows, Rows]:
         """All such rows: places of codes, ascending, and rows; quicker where `first_match` is known."""
-        return self._indexes[key].matches(self._columns(key), codes, begin, end, first)
+        if not len(codes):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return self._index(key).matches(self._columns(key), codes, begin, end, first)
 
     def settle(self, rows: Rows, ends: Counts, weights: Counts) -> None:
         """Rows end earlier than was known, and count otherwise; those that count nothing are over."""
@@ -172,7 +181,7 @@ class WindowStore:
     def expired(self, now: int) -> int | Mask | None:
         """What should go, as it does not matter from `now` on: so many rows at the front, the marked ones, or none.
 
-        Only rows that are at least half of all are worth it.
+        Only where they are a share of all is it worth while, which is smaller at the front.
         """
         front = int(np.searchsorted(self._latest, now, side="right")) << BLOCK_BITS
         if front >= len(self):
@@ -184,26 +193,49 @@ class WindowStore:
         dead: Mask = self.end <= now
         self._looked_through = len(self)
         count = int(np.count_nonzero(dead))
-        if count <= DEAD_SHARE * len(self):
+        if count <= SCATTERED_SHARE * len(self):
             return None
         return count if dead[:count].all() else dead
 
     def drop(self, gone: int | Mask) -> None:
         """Drop so many rows at the front, or the marked ones; the others get new numbers, in the same order."""
-        kept: slice | Mask
         if isinstance(gone, int):
-            kept = slice(gone, None)
-            self.first += gone
-        else:
-            kept = ~gone
-            self.epoch += 1
+            self._cut(gone)
+            return
+        self.epoch += 1
         for column in self._columns_kept():
-            column.assign(column.values[kept])
+            column.assign(column.values[~gone])
         self._latest = self._latest[:0]
         self._note_ends(0)
         for key, index in self._indexes.items():
-            index.rebuild(self.codes(key))
+            index.rebuild(self.codes(key)[:0])
+            self._indexed[key] = 0
         self._looked_through = len(self)
+
+    def _cut(self, gone: int) -> None:
+        self.first += gone
+        for column in self._columns_kept():
+            column.cut(gone)
+        if gone % (1 << BLOCK_BITS):
+            self._latest = self._latest[:0]
+            self._note_ends(0)
+        else:
+            self._latest = self._latest[gone >> BLOCK_BITS :]
+        for key, index in self._indexes.items():
+            self._indexed[key] = left = max(0, self._indexed[key] - gone)
+            if left:
+                index.cut(gone, self.codes(key)[:left])
+            else:
+                index.rebuild(self.codes(key)[:0])
+        self._looked_through = max(0, self._looked_through - gone)
+
+    def _index(self, key: Key) -> Index:
+        """With all rows: they are put in when somebody asks, and not at all if they are over by then."""
+        index, known = self._indexes[key], self._indexed[key]
+        if known < len(self):
+            index.append(self.codes(key), known)
+            self._indexed[key] = len(self)
+        return index
 
     def _weigh(self) -> Growing:
         """From here on rows have weights."""
@@ -228,39 +260,3 @@ class WindowStore:
         if block:
             tops[0] = max(tops[0], self._latest[block - 1])
         self._latest = np.concatenate((self._latest[:block], np.maximum.accumulate(tops)))
-
-
-class Growing:
-    """An array that grows at its end."""
-
-    def __init__(self, kind: np.dtype[np.generic] | type[np.int64] = np.int64) -> None:
-        self._array: NDArray[np.int64] = np.empty(0, kind)
-        self._length = 0
-
-    @property
-    def values(self) -> Counts:
-        """What is in it; it can be changed there until more comes."""
-        return self._array[: self._length]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self._array.nbytes
-
-    def append(self, values: Counts) -> None:
-        """Add values."""
-        length = self._length + len(values)
-        if length > len(self._array):
-            grown = np.empty(length + length // 2, self._array.dtype)
-            grown[: self._length] = self.values
-            self._array = grown
-        self._array[self._length : length] = values
-        self._length = length
-
-    def assign(self, values: Counts) -> None:
-        """Hold other values."""
-        if 4 * len(values) < len(self._array):
-            self._array = values.copy()
-        else:
-            self._array[: len(values)] = values
-        self._length = len(values)

@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from anabranch.joins.growing import Growing
 from anabranch.joins.sorted_runs import CodeIndex
-from anabranch.joins.window_store import Growing
 from anabranch.operators.base import ELEMENT, END, EVER, START, WEIGHT, Micros
 from anabranch.operators.elements import Flags, Rows, settle, suspects, with_ints, without
 from anabranch.operators.table_chunks import TableChunks

@@ -62,6 +62,9 @@ class MultiJoin(Operator):
         Further conditions between two inputs.
     policy
         How the probes of an input are ordered: a name in `ordering.POLICIES`.
+    leading
+        If given, inputs in the order in which they are probed from all others, as far as paths allow; what is not
+        among them comes after.
     columns
         Those that come out; all, if not given.
     clock
@@ -78,6 +81,7 @@ class MultiJoin(Operator):
         keys: tuple[KeyClass, ...] = (),
         comparisons: tuple[Comparison, ...] = (),
         policy: str = "auto",
+        leading: tuple[int, ...] = (),
         columns: tuple[str, ...] | None = None,
         clock: Callable[[], float] = time.thread_time,
         cache_bytes: int = 0,
@@ -97,6 +101,9 @@ class MultiJoin(Operator):
         self._orders: dict[int, tuple[int, ...]] = {}
         self._windows: list[JoinWindow] = []
         self.pipelines: list[ProbePipeline] = []
+        if leading:
+            order = dict.fromkeys((*leading, *range(inputs)))
+            self.pin({number: [each for each in order if each != number] for number in range(inputs)})
 
     def pin(self, orders: Mapping[int, Sequence[int]]) -> None:
         """Probe in these orders from now on, by input, as far as paths allow."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anabranch.joins.window_store import Growing
+from anabranch.joins.growing import Growing
 from anabranch.operators.elements import Flags, Rows, bare
 from anabranch.operators.table_chunks import TableChunks
 
@@ -78,12 +78,12 @@ class Payload:
         return pa.table(columns, names=names)
 
     def keep(self, wanted: slice | Flags) -> None:
-        """Drop all other rows; those that stay get new numbers, in the same order."""
+        """Drop all other rows, which are the first ones or any; those that stay get new numbers, in the same order."""
         if self._chunks.seen:
             self._chunks.keep(wanted)
         for column in self._fixed.values():
             column.keep(wanted)
-        self._rows = len(np.arange(self._rows)[wanted])
+        self._rows = self._rows - wanted.start if isinstance(wanted, slice) else int(np.count_nonzero(wanted))
 
     def table(self) -> pa.Table:
         """All rows and columns, in order: what `append` takes."""
@@ -126,9 +126,13 @@ class _FixedColumn:
         return pa.Array.from_buffers(self._kind, len(rows), [valid, data])
 
     def keep(self, wanted: slice | Flags) -> None:
-        self._values.assign(self._values.values[wanted])
-        if self._valid is not None:
-            self._valid.assign(self._valid.values[wanted])
+        for column in (self._values, self._valid):
+            if column is None:
+                continue
+            if isinstance(wanted, slice):
+                column.cut(wanted.start)
+            else:
+                column.assign(column.values[wanted])
 
 
 def _is_fixed(kind: pa.DataType) -> bool:

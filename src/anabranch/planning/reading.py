@@ -236,7 +236,8 @@ class _Reader(Generic[Flow]):
         """
         inputs = plan.inputs
         valid = VALID if any(instantaneous(inputs[number]) for number in moving) else ()
-        base = Join(tuple(inputs[number] for number in moving), among(plan.keys, moving))
+        leading = tuple(moving.index(number) for number in plan.leading if number in moving)
+        base = Join(tuple(inputs[number] for number in moving), among(plan.keys, moving), leading)
         flow = self.elements(inputs[moving[0]]) if len(moving) == 1 else self._meet(base)
         done, names = list(moving), list(base.columns)
         for number in (each for each in range(len(inputs)) if each not in moving):
@@ -289,9 +290,11 @@ class _Reader(Generic[Flow]):
         if self._plan_of_joins == "xjoin" and len(flows) > 2:
             make = Made(XJoin, (len(flows), keys, comparisons))
         else:
-            make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy))
+            make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy, plan.leading))
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
-        found = self._stage("join", make, feeds_of(columns, keys), flows, output, then, inputs=names)
+        led = ", ".join(names[number] for number in plan.leading)
+        title = f"join leading {led}" if led else "join"
+        found = self._stage(title, make, feeds_of(columns, keys), flows, output, then, inputs=names)
         return self._backend.filter(found, rest) if rest else found
 
     @property

@@ -86,7 +86,13 @@ class Mjoin:
         if forced:
             config = CacheConfig(interval=NEVER, most_candidates=MANY, dropping=False)
         self.join = MultiJoin(
-            feed.inputs, feed.keys, comparisons, "agreedy", None, self._clock, cache_bytes=cache_bytes, caching=config
+            feed.inputs,
+            feed.keys,
+            comparisons,
+            "agreedy",
+            clock=self._clock,
+            cache_bytes=cache_bytes,
+            caching=config,
         )
         if orders is not None:
             self.join.pin(dict(enumerate(orders)))
