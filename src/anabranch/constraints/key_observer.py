@@ -36,6 +36,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from anabranch.constraints.join_graph import Edge, JoinGraph, directed
 from anabranch.errors import DataError
 
@@ -84,7 +86,7 @@ class KeyObserver:
         return sorted({*found, *((each.right, each.right_column) for each in self._comparisons)})
 
     def observe(
-        self, stream: int, column: int, arrivals: int, duplicates: int, rows: Sequence[Sequence[int]] = ()
+        self, stream: int, column: int, arrivals: int, duplicates: int, rows: Sequence[Sequence[object]] = ()
     ) -> None:
         """Tuples arrived, of which some have the value of a live row; `rows` are two of them."""
         key = stream, column
@@ -92,7 +94,7 @@ class KeyObserver:
             self._alone[key] = self._alone.get(key, 0) + arrivals
             return
         if key in self._declared:
-            told = " and ".join(str(tuple(map(int, row))) for row in rows)
+            told = " and ".join(str(tuple(int(v) if isinstance(v, np.integer) else v for v in row)) for row in rows)
             raise DataError(
                 f"column {column} of stream {stream} was declared a key, but two rows have the same value: {told}",
                 hint="leave out the declaration; a key that holds is found by itself",
