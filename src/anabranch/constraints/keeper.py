@@ -84,6 +84,11 @@ class Keeper:
             kept.status[gone] = NO
             kept.reason[gone] = 0
 
+    def pass_time(self) -> None:
+        """Rows have left, and with them those whose only partners they were."""
+        self.expire()
+        components.exclude(self.graph, self._kept)
+
     def blame(self, reasons: Iterable[int]) -> None:
         """Rows that were let go are needed: the constraints that did it do not hold."""
         for number in reasons:
