@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from anabranch.constraints import components
 from anabranch.constraints.config import ConstraintConfig
 from anabranch.constraints.constraint_set import ConstraintSet, Given
@@ -22,6 +24,9 @@ from anabranch.constraints.kept_rows import NO, KeptRows
 from anabranch.constraints.key_observer import KeyObserver
 from anabranch.constraints.no_keeper import NoKeeper
 from anabranch.model.arrays import Counts, Mask
+
+CLUSTERS_AT_LEAST = 4096
+ENTRY_BYTES = 24
 
 
 class News(Protocol):
@@ -77,6 +82,11 @@ class Keeper:
         self._yes_goes = answered_yes_goes
         self._prepare()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of rows, and of constraints."""
+        return sum(each.nbytes for each in self._kept) + ENTRY_BYTES * self.constraints.entries
+
     def expire(self) -> None:
         """Rows that have left are in No."""
         for kept in self._kept:
@@ -101,6 +111,13 @@ class Keeper:
         self._observe_keys(news)
         self._follow(news)
         return self._reduce(news)
+
+    def tidy(self) -> None:
+        """Tables of clusters do not outgrow the rows while their k is not known."""
+        for edge, (constraint, table) in self.constraints.ca.items():
+            parent, child = self._kept[edge.parent], self._kept[edge.child]
+            if not constraint.adherence.usable and len(table) > 2 * (len(parent) + len(child)) + CLUSTERS_AT_LEAST:
+                table.keep(np.concatenate((parent.codes(edge.parent_column), child.codes(edge.child_column))))
 
     def _prepare(self) -> None:
         """Constraints of the graph as it is now."""

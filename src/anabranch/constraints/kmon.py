@@ -51,7 +51,6 @@ from anabranch.model.arrays import Counts, Mask
 
 Component = Literal["unknown", "yes", "no"]
 STATUS: dict[Component, int] = {"unknown": UNKNOWN, "yes": YES, "no": NO}
-CLUSTERS_AT_LEAST = 4096
 
 
 class KMonJoin:
@@ -174,7 +173,7 @@ class KMonJoin:
                 aside.reason[:] = OBSERVED_KEY
         for stream, rows in enumerate(gone):
             self._let_go(stream, rows)
-        self._tidy()
+        self._keeper.tidy()
 
     def _let_go(self, stream: int, gone: Mask) -> None:
         kept = self.synopses[stream]
@@ -183,14 +182,6 @@ class KMonJoin:
             if aside.any():
                 self.aside[stream].take(kept, aside)
         kept.drop(gone)
-
-    def _tidy(self) -> None:
-        """Tables of clusters do not outgrow the rows while their k is not known."""
-        for edge, (constraint, table) in self.constraints.ca.items():
-            parent, child = self.synopses[edge.parent], self.synopses[edge.child]
-            if not constraint.adherence.usable and len(table) > 2 * (len(parent) + len(child)) + CLUSTERS_AT_LEAST:
-                codes = parent.columns[:, edge.parent_column], child.columns[:, edge.child_column]
-                table.keep(np.concatenate(codes))
 
 
 class BatchNews:

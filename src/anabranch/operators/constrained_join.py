@@ -174,8 +174,8 @@ class ConstrainedJoin(MultiJoin):
     @property
     def held_bytes(self) -> int:
         """Bytes in memory, with what is known of rows and with the filters of those on disk."""
-        beside = sum(each.nbytes for each in self._kept) + sum(each.nbytes for each in self._cold)
-        return super().held_bytes + beside
+        beside = self._keeper.nbytes if self._keeper is not None else 0
+        return super().held_bytes + beside + sum(each.nbytes for each in self._cold)
 
     @property
     def file_bytes(self) -> int:
@@ -298,6 +298,7 @@ class ConstrainedJoin(MultiJoin):
             self._void = [kept.arrived for kept in self._kept]
         for number, gone in enumerate(going):
             self._let_go(number, gone)
+        keeper.tidy()
         self._note_changes(keeper)
 
     def _latest(self, tick: Tick) -> int:
