@@ -338,9 +338,11 @@ class ConstrainedJoin(MultiJoin):
         self._said = holds
 
     def _alike(self, number: int, place: int, one: RowNumbers, other: RowNumbers) -> Mask:
-        """Whether rows of an input have the same key, beyond their codes."""
+        """Whether rows of an input have the same key, where that is more than that their codes are equal."""
         agree = np.ones(len(one), np.bool_)
-        for name in self._names(number, place):
+        key = self._edge_keys[place]
+        exact = len(key) == 1 and key[0] in self.pipelines[0].rules.exact
+        for name in () if exact else self._names(number, place):
             agree &= same(self._values(number, one, name), self._values(number, other, name))
         return agree
 
