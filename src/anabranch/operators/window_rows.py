@@ -68,6 +68,7 @@ class TickNews:
 
     def __init__(self, kept: Sequence[WindowRows], now: int, duplicated: Duplicates) -> None:
         self._kept, self.now, self.duplicates = kept, now, duplicated
+        self._values: dict[tuple[int, int], tuple[Counts, Counts]] = {}
 
     def count(self, stream: int) -> int:
         """How many rows of an input."""
@@ -79,10 +80,12 @@ class TickNews:
 
     def values(self, stream: int, column: int) -> tuple[Counts, Counts]:
         """Codes that arrived, and when, in that order."""
-        kept = self._kept[stream]
-        codes, times = kept.codes(column)[kept.fresh :], kept.time[kept.fresh :]
-        order = np.lexsort((codes, times))
-        return codes[order], times[order]
+        if (stream, column) not in self._values:
+            kept = self._kept[stream]
+            codes, times = kept.codes(column)[kept.fresh :], kept.time[kept.fresh :]
+            order = np.argsort(times, kind="stable")
+            self._values[stream, column] = codes[order], times[order]
+        return self._values[stream, column]
 
     def waits_since(self, link: Link) -> Counts:
         """Rows wait from their own time on."""
