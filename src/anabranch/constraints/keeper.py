@@ -130,13 +130,14 @@ class Keeper:
         for stream, column in self.keys.columns:
             duplicates, rows = news.duplicates(stream, column)
             self.keys.observe(stream, column, news.count(stream), duplicates, rows)
-        graph = self.keys.graph()
-        if graph != self.graph:
-            self.graph = graph
-            self._start_again(news)
+        self.follow_keys(news)
 
-    def _start_again(self, news: News) -> None:
-        """The graph has changed: nothing that was concluded from it holds."""
+    def follow_keys(self, news: News) -> None:
+        """If keys have come or gone, the graph is another one, and nothing that was concluded from it holds."""
+        graph = self.graph if self.keys is None else self.keys.graph()
+        if graph == self.graph:
+            return
+        self.graph = graph
         for kept in self._kept:
             kept.reset(len(self.graph.links), 0)
         for link in self.graph.links:

@@ -47,10 +47,12 @@ REASON, NUMBER = "_reason", "_number"
 """With rows on disk: by which constraint they went, and their numbers among those of their input."""
 CONFIG = ConstraintConfig()
 TRIAL_ARRIVALS = 10_000
+LONGEST_PAUSE = 64
+"""Ticks in which nobody looks whether a column is a key that was none the last times."""
 LEAST_GOING = 4096
 LEAST_SHARE = 0.25
 """Rows go when they are so many, and such a share of a window: windows are written anew for that."""
-LEARNED = ("_keeper", "_kept", "_last", "_void", "_rescued", "_forgotten", "_said")
+LEARNED = ("_keeper", "_kept", "_last", "_void", "_rescued", "_forgotten", "_said", "_pauses")
 """What is written with a state, beside its rows."""
 _NONE = np.empty(0, np.int64)
 Declared = tuple[tuple[int, tuple[str, ...]], ...]
@@ -93,8 +95,9 @@ class ConstrainedJoin(MultiJoin):
         near = [sorted({key for one, other, key in self._edges if n in (one, other)}) for n in range(inputs)]
         self._cold = [ColdRows(keys_of) for keys_of in near]
         self._void = [0] * inputs
+        self._sizes = [0] * inputs
+        self._pauses: dict[tuple[int, int], tuple[int, int]] = {}
         self._returned: list[tuple[int, Counts]] = []
-        self._news: TickNews | None = None
         self._blamed: set[int] = set()
         self._last = EVER
         self._rescued = self._forgotten = 0
@@ -145,6 +148,7 @@ class ConstrainedJoin(MultiJoin):
         super().restore(hot)
         for name, value in zip(LEARNED, pickle.loads(learned), strict=True):
             setattr(self, name, value)
+        self._sizes = [len(window) for window in self._windows]
         if self._keeper is None:
             return
         for kept, window in zip(self._kept, self._windows, strict=True):
@@ -248,7 +252,7 @@ class ConstrainedJoin(MultiJoin):
 
     def _gathered(self, found: Sequence[Combinations]) -> pa.Table:
         for number, reasons in self._returned:
-            first = len(self._kept[number])
+            first = self._sizes[number]
             for each in found:
                 rows = each.rows[number]
                 needed = rows[(rows >= first) & (rows < first + len(reasons))]
@@ -258,7 +262,7 @@ class ConstrainedJoin(MultiJoin):
 
     def _tidy(self, tick: Tick) -> None:
         for number, reasons in self._returned:
-            window, first = self._windows[number], len(self._kept[number])
+            window, first = self._windows[number], self._sizes[number]
             gone = np.zeros(len(window), np.bool_)
             gone[first : first + len(reasons)] = True
             window.drop(gone)
@@ -268,20 +272,59 @@ class ConstrainedJoin(MultiJoin):
         for number, window in enumerate(self._windows):
             before = len(window)
             _, gone = window.tidy(tick.until)
-            if gone is not None and self._kept:
+            if gone is not None and self._kept and len(self._kept[number]):
                 self._kept[number].forget(np.arange(before) < gone if isinstance(gone, int) else gone)
+        self._sizes = [len(window) for window in self._windows]
         for cold in self._cold:
             cold.expire(tick.until)
 
     def _follow(self, keeper: Keeper, tick: Tick) -> None:
         """Let the keeper see what has come, and let go what it says."""
-        for number, kept in enumerate(self._kept):
-            kept.until = tick.until
-            kept.arrive(self.config.seed, number, self.config.sample_share)
+        if not keeper.graph.directed:
+            self._look_for_keys(keeper, tick)
+            return
+        self._take_note(tick)
         if all(kept.fresh == len(kept) for kept in self._kept):
             keeper.pass_time()
             return
-        news = TickNews(self._kept, max(self._last, self._latest(tick)), self._duplicated)
+        self._conclude(keeper, tick)
+        if not keeper.graph.directed:
+            for kept in self._kept:
+                kept.forget(np.ones(len(kept), np.bool_))
+
+    def _look_for_keys(self, keeper: Keeper, tick: Tick) -> None:
+        """While there is no key, nothing follows from anything: rows are not followed."""
+        assert keeper.keys is not None
+        self._blamed = set()
+        for number, place in keeper.keys.columns:
+            new = len(self._windows[number]) - self._sizes[number]
+            wait, pause = self._pauses.get((number, place), (0, 1))
+            if new and wait:
+                self._pauses[number, place] = wait - 1, pause
+            elif new:
+                duplicates, rows = self._duplicated(number, place)
+                keeper.keys.observe(number, place, new, duplicates, rows)
+                self._pauses[number, place] = (pause, min(2 * pause, LONGEST_PAUSE)) if duplicates else (0, 1)
+        if keeper.keys.graph().directed:
+            self._take_note(tick)
+            news = self._news(tick)
+            self._last = news.now
+            keeper.follow_keys(news)
+            self._void = [kept.arrived for kept in self._kept]
+            self._note_changes(keeper)
+
+    def _take_note(self, tick: Tick) -> None:
+        """Of all rows that are not known yet."""
+        for number, kept in enumerate(self._kept):
+            kept.until = tick.until
+            kept.arrive(self.config.seed, number, self.config.sample_share)
+
+    def _news(self, tick: Tick) -> TickNews:
+        return TickNews(self._kept, max(self._last, self._latest(tick)), self._duplicated)
+
+    def _conclude(self, keeper: Keeper, tick: Tick) -> None:
+        """New rows have come: what follows from them."""
+        news = self._news(tick)
         times = np.concatenate([kept.time[kept.fresh :] for kept in self._kept])
         if len(times := times[times > EVER]):
             arrived = [news.count(number) for number in range(self.inputs)]
@@ -348,8 +391,8 @@ class ConstrainedJoin(MultiJoin):
 
     def _duplicated(self, number: int, place: int) -> tuple[int, list[tuple[object, ...]]]:
         """New rows of an input that have the key of a row which is there as well, and the first such two."""
-        kept, window, key = self._kept[number], self._windows[number], self._edge_keys[place]
-        new, store = np.arange(kept.fresh, len(kept)), window.store
+        window, key = self._windows[number], self._edge_keys[place]
+        new, store = np.arange(self._sizes[number], len(window)), window.store
         at, rows = store.matches(key, store.codes(key)[new], store.start[new], store.end[new])
         apart = new[at] != rows
         one, other = new[at][apart], rows[apart]
