@@ -23,7 +23,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from anabranch.constraints.components import OBSERVED_KEY
 from anabranch.constraints.config import ConstraintConfig, Mode
@@ -34,13 +33,12 @@ from anabranch.constraints.key_observer import KeyObserver
 from anabranch.joins.probe_pipeline import Combinations
 from anabranch.joins.window_store import Key
 from anabranch.model.arrays import Counts, Mask
-from anabranch.model.arrays import Rows as RowNumbers
 from anabranch.model.names import without_number
-from anabranch.operators.base import END, EVER, Tick
+from anabranch.operators.base import EVER, Tick
 from anabranch.operators.cold_rows import ColdRows
 from anabranch.operators.comparisons import Comparison
-from anabranch.operators.elements import same
 from anabranch.operators.join import KeyClass, MultiJoin
+from anabranch.operators.key_duplicates import duplicates
 from anabranch.operators.window_rows import TickNews, WindowRows
 
 REASON, NUMBER = "_reason", "_number"
@@ -380,45 +378,12 @@ class ConstrainedJoin(MultiJoin):
         self._changes += [ConstraintChange(each, False) for key, each in self._said.items() if key not in holds]
         self._said = holds
 
-    def _alike(self, number: int, place: int, one: RowNumbers, other: RowNumbers) -> Mask:
-        """Whether rows of an input have the same key, where that is more than that their codes are equal."""
-        agree = np.ones(len(one), np.bool_)
+    def _duplicated(self, number: int, place: int) -> tuple[int, Sequence[Sequence[object]]]:
+        """New rows of an input that have the key of a row which is there as well, and the first such two."""
         key = self._edge_keys[place]
         exact = len(key) == 1 and key[0] in self.pipelines[0].rules.exact
-        for name in () if exact else self._names(number, place):
-            agree &= same(self._values(number, one, name), self._values(number, other, name))
-        return agree
-
-    def _duplicated(self, number: int, place: int) -> tuple[int, list[tuple[object, ...]]]:
-        """New rows of an input that have the key of a row which is there as well, and the first such two."""
-        window, key = self._windows[number], self._edge_keys[place]
-        new, store = np.arange(self._sizes[number], len(window)), window.store
-        at, rows = store.matches(key, store.codes(key)[new], store.start[new], store.end[new])
-        apart = new[at] != rows
-        one, other = new[at][apart], rows[apart]
-        alike = self._alike(number, place, one, other)
-        one, other = one[alike], other[alike]
-        if len(one):
-            pair = window.payload.take(np.array([other[0], one[0]])).to_pylist()
-            return len(one), [tuple(row.values()) for row in pair]
-        return self._duplicated_on_disk(number, place, new)
-
-    def _duplicated_on_disk(self, number: int, place: int, new: RowNumbers) -> tuple[int, list[tuple[object, ...]]]:
-        cold, window = self._cold[number], self._windows[number]
-        found = (
-            cold.find(self._edge_keys[place], window.store.codes(self._edge_keys[place])[new]) if len(cold) else None
-        )
-        if found is None:
-            return 0, []
-        names = self._names(number, place)
-        mine = window.payload.take(new)
-        known = {tuple(row[name] for name in names): (row, i) for i, row in enumerate(mine.to_pylist())}
-        pairs = []
-        for row in found.filter(pc.greater(found[END], int(window.store.start[new].min()))).to_pylist():
-            other = known.get(tuple(row[name] for name in names))
-            if other is not None and row[END] > window.store.start[new[other[1]]]:
-                pairs.append((tuple(row[name] for name in mine.column_names), tuple(other[0].values())))
-        return len(pairs), list(pairs[0]) if pairs else []
+        names = () if exact else self._names(number, place)
+        return duplicates(self._windows[number], self._cold[number], key, names, self._sizes[number])
 
 
 def _beside(table: pa.Table, reasons: Counts, numbers: Counts) -> pa.Table:
