@@ -112,6 +112,14 @@ def test_where_constraints_hold_nothing_is_missing_that_keys_let_go(name: str) -
     assert engine.answer() == expected(case)
 
 
+def test_windows_of_rows_are_kept_whole_and_the_report_says_why() -> None:
+    case = drawn(random.Random(4), TWO.replace("c [Range 15 Seconds]", "c [Rows 9]"), 0.1)
+    engine = LocalEngine(case, bound(case), constraints="discard")
+    assert engine.answer() == expected(case)
+    reports = [join.take_constraints() for join in found_by(engine)]
+    assert {each.idle for each in reports if each is not None} == {"c may take rows back"}
+
+
 def test_a_declared_key_that_is_none_is_told_with_the_two_rows() -> None:
     case = drawn(random.Random(2), TWO, 0.3)
     with pytest.raises(

@@ -57,7 +57,7 @@ Declared = tuple[tuple[int, tuple[str, ...]], ...]
 
 
 class ConstrainedJoin(MultiJoin):
-    """A join whose inputs say both ends of their rows at once.
+    """A join that lets rows go, where its inputs say both ends of their rows at once.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ class ConstrainedJoin(MultiJoin):
         Columns that are keys: the number of an input, and names.
     titles
         What inputs are called, for people.
+    take_back
+        Inputs that take rows back: then whole windows are kept.
     """
 
     def __init__(
@@ -80,9 +82,11 @@ class ConstrainedJoin(MultiJoin):
         mode: Mode,
         declared: Declared = (),
         titles: tuple[str, ...] = (),
+        take_back: tuple[str, ...] = (),
     ) -> None:
         super().__init__(inputs, keys, comparisons, policy)
         self.config = replace(CONFIG, mode=mode)
+        self._take_back = take_back
         self._declared, self._titles = declared, titles or tuple(map(str, range(inputs)))
         tree = self._trees[0]
         self._edges = [(tree.parents[other], other, tree.keys[other]) for other in tree.others]
@@ -105,6 +109,8 @@ class ConstrainedJoin(MultiJoin):
     @property
     def idle(self) -> str:
         """Why constraints are not looked for, if so."""
+        if self._take_back:
+            return f"{' and '.join(self._take_back)} may take rows back"
         if not all(key for _, _, key in self._edges):
             return "some inputs have no column in common"
         if not all(key in self._indexed[one] and key in self._indexed[other] for one, other, key in self._edges):
@@ -112,7 +118,9 @@ class ConstrainedJoin(MultiJoin):
         return ""
 
     def limit_caches(self, cache_bytes: int) -> None:
-        """There are none: rows go too often."""
+        """There are none where rows go: they go too often."""
+        if self.idle:
+            super().limit_caches(cache_bytes)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """The combinations of new elements with all others."""
@@ -121,7 +129,7 @@ class ConstrainedJoin(MultiJoin):
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """As `advance`: what is set aside depends on what is found."""
-        if self.config.mode == "exact":
+        if self._keeper is not None and self.config.mode == "exact":
             self.advance(inputs, tick)
         else:
             super().absorb(inputs, tick)
@@ -259,18 +267,20 @@ class ConstrainedJoin(MultiJoin):
         return super()._gathered(found)
 
     def _tidy(self, tick: Tick) -> None:
+        if self._keeper is None:
+            super()._tidy(tick)
+            return
         for number, reasons in self._returned:
             window, first = self._windows[number], self._sizes[number]
             gone = np.zeros(len(window), np.bool_)
             gone[first : first + len(reasons)] = True
             window.drop(gone)
         self._returned = []
-        if self._keeper is not None:
-            self._follow(self._keeper, tick)
+        self._follow(self._keeper, tick)
         for number, window in enumerate(self._windows):
             before = len(window)
             _, gone = window.tidy(tick.until)
-            if gone is not None and self._kept and len(self._kept[number]):
+            if gone is not None and len(self._kept[number]):
                 self._kept[number].forget(np.arange(before) < gone if isinstance(gone, int) else gone)
         self._sizes = [len(window) for window in self._windows]
         for cold in self._cold:

@@ -291,12 +291,12 @@ class _Reader(Generic[Flow]):
         comparisons, rest = comparisons_of(conditions, columns, schemas)
         if self._plan_of_joins == "xjoin" and len(flows) > 2:
             make = Made(XJoin, (len(flows), keys, comparisons))
-        elif self._constraints != "off" and all(map(both_ends_known, plan.inputs)):
+        elif self._constraints != "off":
             declared = declared_keys(plan.inputs, self._backend.key_of)
             titles = tuple(map(title_of, plan.inputs))
-            make = Made(
-                ConstrainedJoin, (len(flows), keys, comparisons, self._policy, self._constraints, declared, titles)
-            )
+            back = tuple(titles[number] for number, each in enumerate(plan.inputs) if not both_ends_known(each))
+            how = (self._policy, self._constraints, declared, titles, back)
+            make = Made(ConstrainedJoin, (len(flows), keys, comparisons, *how))
         else:
             make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy))
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
