@@ -5,7 +5,7 @@
 >>> print(*one.lines(("calls", "hosts")), sep="\\n")
 constraints: exact, 10 rows kept, 90 set aside
   hosts (pid): a key, declared
-  rows of calls wait for hosts for 2 seconds at most
+  rows of calls wait for hosts for 2 s at most
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from anabranch.constraints.config import Kind, Mode
-from anabranch.model.time_units import in_words
 
 SAID: dict[Kind, str] = {
     "rids": "rows of {0} wait for {1} for {k} at most",
@@ -49,7 +48,7 @@ class Followed:
 
     def words(self, names: Sequence[str]) -> str:
         """In words."""
-        return SAID[self.kind].format(names[self.input], names[self.partner], k=in_words(int(self.k)))
+        return SAID[self.kind].format(names[self.input], names[self.partner], k=f"{self.k / 1e6:.3g} s")
 
 
 @dataclass(frozen=True)
