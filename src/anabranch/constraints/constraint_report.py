@@ -121,4 +121,5 @@ class ConstraintReport:
         else:
             head += f", {self.forgotten:,} forgotten"
             head += f", about {self.missing:,.0f} results missing" if self.missing else ""
-        return [head, *(f"  {each.words(names)}" for each in (*self.keys, *self.used))]
+        found: list[KeyFound | Followed] = [*self.keys, *self.used]
+        return [head, *(f"  {each.words(names)}" for each in found)]

@@ -28,6 +28,7 @@ from anabranch.constraints.components import OBSERVED_KEY
 from anabranch.constraints.config import ConstraintConfig, Mode
 from anabranch.constraints.constraint_report import ConstraintChange, ConstraintReport, Followed, KeyFound
 from anabranch.constraints.keeper import Keeper
+from anabranch.constraints.kept_rows import Bytes
 from anabranch.constraints.key_observer import Comparison as Pair
 from anabranch.constraints.key_observer import KeyObserver
 from anabranch.joins.probe_pipeline import Combinations
@@ -279,9 +280,9 @@ class ConstrainedJoin(MultiJoin):
         self._follow(self._keeper, tick)
         for number, window in enumerate(self._windows):
             before = len(window)
-            _, gone = window.tidy(tick.until)
-            if gone is not None and len(self._kept[number]):
-                self._kept[number].forget(np.arange(before) < gone if isinstance(gone, int) else gone)
+            _, over = window.tidy(tick.until)
+            if over is not None and len(self._kept[number]):
+                self._kept[number].forget(np.arange(before) < over if isinstance(over, int) else over)
         self._sizes = [len(window) for window in self._windows]
         for cold in self._cold:
             cold.expire(tick.until)
@@ -396,6 +397,6 @@ class ConstrainedJoin(MultiJoin):
         return duplicates(self._windows[number], self._cold[number], key, names, self._sizes[number])
 
 
-def _beside(table: pa.Table, reasons: Counts, numbers: Counts) -> pa.Table:
+def _beside(table: pa.Table, reasons: Bytes | Counts, numbers: Counts) -> pa.Table:
     table = table.append_column(REASON, pa.array(reasons, pa.int8()))
     return table.append_column(NUMBER, pa.array(numbers, pa.int64()))
