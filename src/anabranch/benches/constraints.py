@@ -41,7 +41,7 @@ def main(*, quick: bool, json_path: Path | None = None) -> int:
 
 def network_query(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Packets that pass three links, at 1,000, 10,000 and 1,000 a second: a tenth goes on from each to the next."""
-    seconds = 30 if quick else 600
+    seconds = 30 if quick else 300
     ticks = _network(seconds, seconds * 4 // 3, 0.2 if quick else 1.0)
     keys = tuple((number, (name,)) for number, name in enumerate("cbo"))
     starts: dict[str, Callable[[], MultiJoin]] = {
