@@ -112,6 +112,24 @@ class CacheDropped(Event):
 
 
 @dataclass(frozen=True)
+class ConstraintAdopted(Event):
+    """In one cell a join has found a key, or a constraint of its inputs, and goes by it from now on."""
+
+    query: str
+    constraint: str
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
+class ConstraintViolated(Event):
+    """In one cell a key, or a constraint, does not hold any more: the join does not go by it."""
+
+    query: str
+    constraint: str
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
 class StreamFailed(Event):
     """A stream cannot be read any more; the queries that read it stop."""
 

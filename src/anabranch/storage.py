@@ -28,18 +28,20 @@ import shutil
 import socket
 import tempfile
 import uuid
+import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from anabranch.errors import QueryError, ResourceError
 
-Operation = Literal["create", "sync", "rename", "link", "remove", "make", "read", "list", "look", "lock"]
+Operation = Literal["create", "write", "sync", "rename", "link", "remove", "make", "read", "list", "look", "lock"]
 Watcher = Callable[[Operation, Path], None]
 UNFINISHED = ".tmp"
 """Ends names of files that do not count yet."""
@@ -188,6 +190,64 @@ class NewFile:
         except OSError as error:
             hint = "free some space on the disk of the checkpoint, then start again"
             raise ResourceError(f"{str(self.path)!r} cannot be written: {error}", hint=hint) from error
+
+
+class Block(NamedTuple):
+    """A part of a scratch file, and its checksum."""
+
+    offset: int
+    bytes: int
+    checksum: int
+
+
+class ScratchFile:
+    """What a process puts out of its memory for a while, in blocks with checksums.
+
+    It has no name once it is open: it goes when nobody holds it any more, however the process ends.
+
+    >>> file = ScratchFile()
+    >>> block = file.write(b"some rows")
+    >>> file.read(block)
+    b'some rows'
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.gettempdir())
+        self.bytes = 0
+        with self._in_words("written", "free some space, or set TMPDIR to a folder on a larger disk"):
+            _pass("create", self.folder)
+            self._number, name = tempfile.mkstemp(prefix="anabranch-", dir=self.folder)
+            weakref.finalize(self, os.close, self._number)
+            os.unlink(name)
+
+    def write(self, data: bytes) -> Block:
+        """Put something at its end."""
+        with self._in_words("written", "free some space, or set TMPDIR to a folder on a larger disk"):
+            _pass("write", self.folder)
+            done = 0
+            while done < len(data):
+                done += os.pwrite(self._number, data[done:], self.bytes + done)
+        block = Block(self.bytes, len(data), zlib.crc32(data))
+        self.bytes += len(data)
+        return block
+
+    def read(self, block: Block) -> bytes:
+        """A block, as it was written."""
+        hint = "the disk may be failing; the rows are in the checkpoint, so start again"
+        with self._in_words("read", hint):
+            _pass("read", self.folder)
+            data = os.pread(self._number, block.bytes, block.offset)
+        if len(data) != block.bytes or zlib.crc32(data) != block.checksum:
+            raise ResourceError(f"rows that were put out of memory, in {str(self.folder)!r}, are damaged", hint=hint)
+        return data
+
+    @contextmanager
+    def _in_words(self, what: str, hint: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"rows that are put out of memory cannot be {what} in {str(self.folder)!r}: {error}"
+            raise ResourceError(what, hint=hint) from error
 
 
 def opened(path: Path) -> pa.NativeFile:

@@ -65,6 +65,23 @@ def test_a_stream_may_get_its_times_and_follow_its_delays() -> None:
     )
 
 
+def test_a_stream_may_have_a_key() -> None:
+    found = one("Create Stream s From 'csv' Key (id, at) Timestamp ts")
+    assert found == CreateStream("s", (), "csv", (), "ts", key=("id", "at"))
+
+
+@pytest.mark.parametrize("before", ["", "From History ", "Into 'csv' With (path = 'x') "])
+def test_a_query_may_look_for_constraints(before: str) -> None:
+    found = one(f"Create Query q {before}With (constraints = 'exact') As Select k From s")
+    assert isinstance(found, CreateQuery)
+    assert (found.constraints, found.text) == ("exact", "Select k From s")
+
+
+def test_other_options_of_a_query_are_refused() -> None:
+    with pytest.raises(CQLError, match="a query has no option 'constraint'"):
+        one("Create Query q With (constraint = 'exact') As Select k From s")
+
+
 def test_a_relation_is_declared() -> None:
     text = "Create Relation r (k Long, label String) From 'csv' With (path = 'x')"
     columns = (("k", "BIGINT"), ("label", "STRING"))

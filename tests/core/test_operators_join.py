@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from anabranch.constraints.config import ConstraintConfig
 from anabranch.joins import overlaps, window_store
 from anabranch.joins.cache_candidates import Candidate
-from anabranch.operators import join_window, table_chunks
+from anabranch.operators import constrained_join, join_window, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Operator, Tick
 from anabranch.operators.comparisons import Comparison
+from anabranch.operators.constrained_join import ConstrainedJoin
 from anabranch.operators.join import KeyClass, MultiJoin
 from anabranch.operators.xjoin import XJoin
 from tiers import tiers
@@ -35,10 +37,13 @@ class Case:
     comparisons: tuple[Comparison, ...] = ()
     tree: bool = False
     cache_bytes: int = 0
+    constraints: bool = False
 
     def start(self) -> Operator:
         if self.tree:
             return XJoin(self.inputs, self.keys, self.comparisons)
+        if self.constraints:
+            return ConstrainedJoin(self.inputs, self.keys, self.comparisons, "auto", "exact")
         join = MultiJoin(self.inputs, self.keys, self.comparisons, cache_bytes=self.cache_bytes)
         join.pin(dict(enumerate(self.orders or ())))
         return join
@@ -69,6 +74,11 @@ MANY = {name: case for name, case in CASES.items() if case.inputs > 2}
 CASES |= {f"{name}, as a tree": replace(case, tree=True) for name, case in MANY.items()}
 CASES |= {f"{name}, with caches": replace(case, cache_bytes=2**20) for name, case in MANY.items()}
 CASES |= {f"{name}, with a page": replace(case, cache_bytes=1000) for name, case in MANY.items() if name != "all cross"}
+CASES |= {
+    f"{name}, with constraints": replace(case, constraints=True)
+    for name, case in CASES.items()
+    if not case.tree and not case.cache_bytes
+}
 
 
 @pytest.fixture(params=[False, True], ids=["lazy", "eager"])
@@ -78,6 +88,15 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(join_window, "SETTLE_SHARE", 0.0)
         monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
         monkeypatch.setattr(overlaps, "MOST_CANDIDATES", 0)
+
+
+@pytest.fixture
+def quick_to_conclude(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Constraints are used after two rows, and rows go one by one."""
+    config = ConstraintConfig(window_arrivals=2, slack=1, sample_share=0.1, selection="all")
+    monkeypatch.setattr(constrained_join, "CONFIG", config)
+    monkeypatch.setattr(constrained_join, "TRIAL_ARRIVALS", 2)
+    monkeypatch.setattr(constrained_join, "LEAST_GOING", 1)
 
 
 @pytest.fixture(params=[False, True], ids=["numpy", "compiled"])
@@ -178,7 +197,7 @@ def _tick(starts: np.ndarray[Any, Any], row: Row) -> int:
     return max(int(np.searchsorted(starts, row["_start"], side="right")) - 1, 0)
 
 
-@pytest.mark.usefixtures("eager", "kernels")
+@pytest.mark.usefixtures("eager", "kernels", "quick_to_conclude")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("seed", tiers(range(5), fast=2))
 def test_any_cut_gives_the_definition(name: str, seed: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import sqlglot
 
+from anabranch.constraints.config import Mode
 from anabranch.logical_plan import Query, Scalar, Scan, scans
 from anabranch.model.names import quoted
 from anabranch.operators.base import END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
@@ -157,6 +158,7 @@ class LocalFlows:
     sequenced: Mapping[str, bool]
     cells: Cells
     begins: bool
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def stream(self, scan: Scan) -> pa.Table:
         table = self.due[scan.name]
@@ -177,6 +179,9 @@ class LocalFlows:
     def order_of(self, stream: str) -> tuple[str, ...]:
         columns = [name for name in self.due[stream].column_names if name not in (TIME, SEQUENCE)]
         return (SEQUENCE,) if self.sequenced[stream] else tuple(columns)
+
+    def key_of(self, stream: str) -> tuple[str, ...]:
+        return self.keys.get(stream, ())
 
     def relation(self, scan: Scan) -> pa.Table:
         table = self.relations[scan.name]
@@ -336,6 +341,10 @@ class LocalEngine:
         How joins go about it.
     chaos
         Changes caches of all joins before every tick.
+    constraints
+        What becomes of rows that joins do not need.
+    keys
+        Columns that are declared to be keys, by stream.
     """
 
     def __init__(
@@ -349,9 +358,11 @@ class LocalEngine:
         switches: random.Random | None = None,
         join: JoinPlan = "auto",
         chaos: JoinChaos | None = None,
+        constraints: Mode = "off",
+        keys: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self._query = query
-        self._join = join
+        self._join, self._constraints, self._keys = join, constraints, keys or {}
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
         self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos)
@@ -400,8 +411,9 @@ class LocalEngine:
         sequenced = {name: stream.sequenced for name, stream in self._streams.items()}
         history = {name: table_of(self._streams[name], rows) for name, rows in self._arrived.items()}
         tick, begins = Tick(self._position, until), self._position == EVER
-        flows = LocalFlows(tick, origins, due, history, self._relations, sequenced, self._cells, begins)
-        emitted = read(self._query, flows, self._join).select([*self._query.plan.columns, TIME, WEIGHT])
+        flows = LocalFlows(tick, origins, due, history, self._relations, sequenced, self._cells, begins, self._keys)
+        read_as = (self._join, self._constraints)
+        emitted = read(self._query, flows, *read_as).select([*self._query.plan.columns, TIME, WEIGHT])
         self._position = until
         return Counter(normalised(row.values()) for row in emitted.to_pylist())
 

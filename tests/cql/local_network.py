@@ -280,9 +280,9 @@ class LocalNetwork:
         for name in names:
             state, query = self._manifest.queries[name], self.queries[name]
             self._cells.nodes, self._cells.steps = state.nodes, query.steps
-            flows = NetworkFlows(
-                tick, state.origins, due, history, self._relations, sequenced, self._cells, tick.start == since, outputs
-            )
+            begins = tick.start == since
+            given = (tick, state.origins, due, history, self._relations, sequenced, self._cells, begins)
+            flows = NetworkFlows(*given, outputs=outputs)
             said = read(query.query, flows).select([*query.query.plan.columns, TIME, WEIGHT])
             query.answer += Counter(normalised(row.values()) for row in said.to_pylist())
         for name in names:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anabranch
 from anabranch.console.hub import Hub, TickValues
 from anabranch.console.results import Results, plain
-from anabranch.cql.bound_query import without_number
 from anabranch.cql.problems import KEYWORDS
 from anabranch.cql.rendering import mermaid, render
+from anabranch.model.names import without_number
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine

@@ -18,11 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anabranch.constraints.arrivals import Arrivals
-from anabranch.constraints.config import Unit
 from anabranch.constraints.join_graph import JoinGraph, Link
+from anabranch.constraints.kept_rows import NO, NOT_FOUND, OVERDUE, UNKNOWN, YES, KeptRows
 from anabranch.constraints.referential import join_distances
-from anabranch.constraints.synopsis import NO, NOT_FOUND, OVERDUE, UNKNOWN, YES, Synopsis
 from anabranch.model.arrays import Counts, Mask
 from anabranch.model.arrays import Rows as RowNumbers
 
@@ -36,35 +34,35 @@ class Linked(NamedTuple):
     late: int
 
 
-def link(link: Link, synopses: Sequence[Synopsis], batch: Arrivals, before: int, unit: Unit) -> Linked:
-    """Let rows find their only partners along a link; `before` tuples of the partner had arrived before the batch."""
-    own, other = synopses[link.stream], synopses[link.partner]
+def link(link: Link, kept: Sequence[KeptRows], waits_since: Counts, *, timed: bool) -> Linked:
+    """Let rows find their only partners along a link; `waits_since` is the partner's clock when each new row came."""
+    own, other = kept[link.stream], kept[link.partner]
     if not len(own):
         return Linked(np.empty(0, np.int64), 0)
-    new = own.store.start >= batch.sigma[0]
-    _start_waiting(link, own, np.flatnonzero(new), batch, before, unit)
-    waiting = (own.partner[:, link.number] == NOT_FOUND) & (own.status != NO)
-    rows, partners = _found(link, own, other, np.flatnonzero(waiting & new), np.flatnonzero(waiting & ~new), batch)
+    own.waits_since[own.fresh :, link.number] = waits_since
+    waiting = np.flatnonzero((own.partner[:, link.number] == NOT_FOUND) & (own.status != NO))
+    first = np.searchsorted(waiting, own.fresh)
+    rows, partners = _found(link, own, other, waiting[first:], waiting[:first])
     own.partner[rows, link.number] = other.sequence[partners]
-    clock = other.sequence[partners] if unit == "tuples" else other.time[partners]
+    clock = other.time[partners] if timed else other.sequence[partners]
     distances = join_distances(clock, own.waits_since[rows, link.number])
     return Linked(distances, int(np.count_nonzero(own.sampled[rows] == OVERDUE)))
 
 
-def relink(link: Link, synopses: Sequence[Synopsis]) -> None:
+def relink(link: Link, kept: Sequence[KeptRows]) -> None:
     """Let all rows find their partners: the graph has changed."""
-    own, other = synopses[link.stream], synopses[link.partner]
-    found = other.any_with(link.partner_column, _codes(own, link.column, np.arange(len(own))))
+    own, other = kept[link.stream], kept[link.partner]
+    found = other.any_with(link.partner_column, own.codes(link.column), own, np.arange(len(own)))
     own.partner[found >= 0, link.number] = other.sequence[found[found >= 0]]
 
 
-def exclude(graph: JoinGraph, synopses: Sequence[Synopsis]) -> None:
+def exclude(graph: JoinGraph, kept: Sequence[KeptRows]) -> None:
     """Figure 6.6: rows whose partner is in No are in No, and so on from partner to partner."""
     changed = True
     while changed:
         changed = False
         for link in graph.links:
-            own, other = synopses[link.stream], synopses[link.partner]
+            own, other = kept[link.stream], kept[link.partner]
             rows, at = pointing(own, other, link, own.status != NO)
             no = other.status[at] == NO
             rows, at = rows[no], at[no]
@@ -74,51 +72,40 @@ def exclude(graph: JoinGraph, synopses: Sequence[Synopsis]) -> None:
             own.reason[rows] = np.where(other.reason[at] != 0, other.reason[at], key)
 
 
-def confirm(graph: JoinGraph, synopses: Sequence[Synopsis]) -> None:
+def confirm(graph: JoinGraph, kept: Sequence[KeptRows]) -> None:
     """Figure 6.5: rows of which all partners are in Yes are in Yes, children first."""
     for stream in graph.children_first:
-        own = synopses[stream]
+        own = kept[stream]
         yes = own.status == UNKNOWN
         for link in graph.links_of(stream):
             if link.forward:
-                rows, at = pointing(own, synopses[link.partner], link, yes)
+                rows, at = pointing(own, kept[link.partner], link, yes)
                 good = np.zeros(len(own), np.bool_)
-                good[rows] = synopses[link.partner].status[at] == YES
+                good[rows] = kept[link.partner].status[at] == YES
                 yes &= good
         own.status[yes] = YES
 
 
-def pointing(own: Synopsis, other: Synopsis, link: Link, which: Mask) -> tuple[RowNumbers, RowNumbers]:
+def pointing(own: KeptRows, other: KeptRows, link: Link, which: Mask) -> tuple[RowNumbers, RowNumbers]:
     """Rows that have found their partner, of some, and where that is."""
     rows = np.flatnonzero(which & (own.partner[:, link.number] != NOT_FOUND))
     at = other.located(own.partner[rows, link.number])
     return rows[at >= 0], at[at >= 0]
 
 
-def _start_waiting(link: Link, own: Synopsis, new: RowNumbers, batch: Arrivals, before: int, unit: Unit) -> None:
-    if unit == "time":
-        own.waits_since[new, link.number] = own.time[new]
-        return
-    arrivals = batch.streams[link.partner].sigma
-    own.waits_since[new, link.number] = before + np.searchsorted(arrivals, own.store.start[new])
-
-
 def _found(
-    link: Link, own: Synopsis, other: Synopsis, new: RowNumbers, old: RowNumbers, batch: Arrivals
+    link: Link, own: KeptRows, other: KeptRows, new: RowNumbers, old: RowNumbers
 ) -> tuple[RowNumbers, RowNumbers]:
     """Rows and their partners: new rows look everywhere, old ones among new partners."""
-    at = other.any_with(link.partner_column, _codes(own, link.column, new))
-    fresh = np.flatnonzero(other.store.start >= batch.sigma[0])
-    keys = _codes(other, link.partner_column, fresh)
+    own_codes = own.codes(link.column)
+    at = other.any_with(link.partner_column, own_codes[new], own, new)
+    fresh = np.arange(other.fresh, len(other))
+    keys = other.codes(link.partner_column)[fresh]
     order = np.argsort(keys, kind="stable")
     if not len(keys) or not len(old):
         return new[at >= 0], at[at >= 0]
-    codes = _codes(own, link.column, old)
+    codes = own_codes[old]
     place = np.minimum(np.searchsorted(keys[order], codes), len(keys) - 1)
     met = keys[order][place] == codes
     rows = np.concatenate((new[at >= 0], old[met]))
     return rows, np.concatenate((at[at >= 0], fresh[order[place[met]]]))
-
-
-def _codes(kept: Synopsis, column: int, rows: RowNumbers) -> Counts:
-    return np.ascontiguousarray(kept.columns[rows, column])

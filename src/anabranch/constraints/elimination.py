@@ -26,7 +26,7 @@ import numpy as np
 from anabranch.constraints.components import OBSERVED_KEY, pointing
 from anabranch.constraints.constraint_set import ConstraintSet
 from anabranch.constraints.join_graph import Edge, JoinGraph, Link
-from anabranch.constraints.synopsis import NO, NOT_FOUND, OVERDUE, UNKNOWN, YES, Synopsis
+from anabranch.constraints.kept_rows import NO, NOT_FOUND, OVERDUE, UNKNOWN, YES, KeptRows
 from anabranch.model.arrays import Counts, Mask
 
 
@@ -37,7 +37,7 @@ class Elimination:
     ----------
     graph
         The join graph.
-    synopses
+    kept
         Rows, by stream.
     constraints
         What holds now.
@@ -46,9 +46,9 @@ class Elimination:
     """
 
     def __init__(
-        self, graph: JoinGraph, synopses: Sequence[Synopsis], constraints: ConstraintSet, *, answered_yes_goes: bool
+        self, graph: JoinGraph, kept: Sequence[KeptRows], constraints: ConstraintSet, *, answered_yes_goes: bool
     ) -> None:
-        self._graph, self._synopses, self._constraints = graph, synopses, constraints
+        self._graph, self._kept, self._constraints = graph, kept, constraints
         self._yes_goes = answered_yes_goes
         self._forward = {link.edge: link for link in graph.links if link.forward}
         self._bit = {edge: 1 << place for place, edge in enumerate(graph.directed)}
@@ -57,10 +57,10 @@ class Elimination:
     def end_waits(self, clocks: Sequence[int]) -> None:
         """Rows that wait in vain go to No; `clocks` are those of the streams. Those of the sample wait on."""
         for link, (constraint, rids) in self._constraints.rids.items():
-            own = self._synopses[link.stream]
+            own = self._kept[link.stream]
             self._give_up(link, rids.over(own.waits_since[:, link.number], clocks[link.partner]), constraint.number)
         for edge, (constraint, oac) in self._constraints.oac.items():
-            codes = self._synopses[edge.parent].columns[:, edge.parent_column]
+            codes = self._kept[edge.parent].codes(edge.parent_column)
             below = np.asarray(codes < oac.bound(clocks[edge.child]))
             self._give_up(self._forward[edge], below, constraint.number)
 
@@ -69,27 +69,27 @@ class Elimination:
         for edge, (constraint, ca) in self._constraints.ca.items():
             over = ca.over(clocks[edge.parent])
             self._close(edge, np.isin(self._codes(edge), over), constraint.number)
-            waiting = self._synopses[edge.parent].columns[:, edge.parent_column]
-            unknown = self._synopses[edge.parent].status == UNKNOWN
+            waiting = self._kept[edge.parent].codes(edge.parent_column)
+            unknown = self._kept[edge.parent].status == UNKNOWN
             ca.forget(np.setdiff1d(over, waiting[unknown]), clocks[edge.parent])
         for edge, (constraint, oap) in self._constraints.oap.items():
             self._close(edge, np.asarray(self._codes(edge) < oap.bound(clocks[edge.parent])), constraint.number)
         for link in self._graph.links:
             if not link.forward:
-                found = self._synopses[link.stream].partner[:, link.number] != NOT_FOUND
+                found = self._kept[link.stream].partner[:, link.number] != NOT_FOUND
                 self._close(link.edge, found, 0 if link.edge.declared else OBSERVED_KEY)
 
     def open(self, number: int) -> None:
         """A constraint does not hold any more: what it has closed is open again."""
-        for own in self._synopses:
+        for own in self._kept:
             own.closed[own.closed_by == number] = 0
             own.closed_by[own.closed_by == number] = 0
 
     def finished(self) -> list[Mask]:
         """Rows that will be in no further result, parents first."""
-        gone = [np.zeros(len(own), np.bool_) for own in self._synopses]
+        gone = [np.zeros(len(own), np.bool_) for own in self._kept]
         for stream in reversed(self._graph.children_first):
-            own = self._synopses[stream]
+            own = self._kept[stream]
             if stream in self._graph.roots:
                 if self._graph.covered_by_one and self._yes_goes:
                     gone[stream] = own.status == YES
@@ -108,11 +108,11 @@ class Elimination:
         """Rows in No that nobody asks for: of roots, and of streams whose No is not kept."""
         return [
             (own.status == NO) & (stream in self._graph.roots or not keeps_no[stream])
-            for stream, own in enumerate(self._synopses)
+            for stream, own in enumerate(self._kept)
         ]
 
     def _give_up(self, link: Link, over: Mask, number: int) -> None:
-        own = self._synopses[link.stream]
+        own = self._kept[link.stream]
         waiting = over & (own.partner[:, link.number] == NOT_FOUND) & (own.status != NO)
         kept = waiting & (own.sampled != 0)
         own.sampled[kept] = OVERDUE
@@ -123,7 +123,7 @@ class Elimination:
             self._close(link.edge, given_up, number)
 
     def _close(self, edge: Edge, rows: Mask, number: int) -> None:
-        own, bit = self._synopses[edge.child], self._bit[edge]
+        own, bit = self._kept[edge.child], self._bit[edge]
         new = rows & (own.closed & bit == 0)
         own.closed[new] |= bit
         if number:
@@ -131,18 +131,18 @@ class Elimination:
 
     def _closed(self, stream: int) -> Mask:
         bits = sum(self._bit[edge] for edge in self._graph.directed if edge.child == stream)
-        return np.asarray(self._synopses[stream].closed & bits == bits)
+        return np.asarray(self._kept[stream].closed & bits == bits)
 
     def _needed(self, stream: int, gone: Sequence[Mask]) -> Mask:
         """Rows to which a row points that may still be answered."""
-        needed = np.zeros(len(self._synopses[stream]), np.bool_)
+        needed = np.zeros(len(self._kept[stream]), np.bool_)
         for edge in self._graph.directed:
             if edge.child == stream:
-                parent = self._synopses[edge.parent]
+                parent = self._kept[edge.parent]
                 answered = edge.parent in self._graph.roots and self._yes_goes
                 asks = (parent.status == UNKNOWN) | ((parent.status == YES) & (not answered))
                 asks &= ~gone[edge.parent]
-                _, at = pointing(parent, self._synopses[stream], self._forward[edge], asks)
+                _, at = pointing(parent, self._kept[stream], self._forward[edge], asks)
                 needed[at] = True
         return needed
 
@@ -150,11 +150,11 @@ class Elimination:
         """Answered rows of roots that point to finished rows are finished."""
         for edge in self._graph.directed:
             if edge.child == stream and edge.parent in self._graph.roots and done.any():
-                parent = self._synopses[edge.parent]
-                rows, at = pointing(parent, self._synopses[stream], self._forward[edge], parent.status == YES)
+                parent = self._kept[edge.parent]
+                rows, at = pointing(parent, self._kept[stream], self._forward[edge], parent.status == YES)
                 rows, at = rows[done[at]], at[done[at]]
                 gone[edge.parent][rows] = True
-                parent.reason[rows] = self._synopses[stream].reason[at]
+                parent.reason[rows] = self._kept[stream].reason[at]
 
     def _codes(self, edge: Edge) -> Counts:
-        return self._synopses[edge.child].columns[:, edge.child_column]
+        return self._kept[edge.child].codes(edge.child_column)

@@ -33,8 +33,10 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from anabranch.constraints.join_graph import Edge, JoinGraph, directed
 from anabranch.errors import DataError
@@ -62,6 +64,8 @@ class KeyObserver:
         Columns that the user says are keys: stream and column.
     trial_arrivals
         After how many tuples without a duplicate a column counts as a key; at least a window's worth.
+    called
+        What columns are called, for people.
     """
 
     def __init__(
@@ -70,10 +74,12 @@ class KeyObserver:
         comparisons: Sequence[Comparison],
         declared: Collection[tuple[int, int]] = (),
         trial_arrivals: int = 10_000,
+        called: Mapping[tuple[int, int], str] | None = None,
     ) -> None:
         self._streams, self._comparisons = streams, tuple(comparisons)
         self._declared = frozenset(declared)
         self._trial = trial_arrivals
+        self._called = called or {}
         self._alone: dict[tuple[int, int], int] = {}
         self.revoked = 0
 
@@ -84,7 +90,7 @@ class KeyObserver:
         return sorted({*found, *((each.right, each.right_column) for each in self._comparisons)})
 
     def observe(
-        self, stream: int, column: int, arrivals: int, duplicates: int, rows: Sequence[Sequence[int]] = ()
+        self, stream: int, column: int, arrivals: int, duplicates: int, rows: Sequence[Sequence[object]] = ()
     ) -> None:
         """Tuples arrived, of which some have the value of a live row; `rows` are two of them."""
         key = stream, column
@@ -92,17 +98,27 @@ class KeyObserver:
             self._alone[key] = self._alone.get(key, 0) + arrivals
             return
         if key in self._declared:
-            told = " and ".join(str(tuple(map(int, row))) for row in rows)
+            told = " and ".join(str(tuple(int(v) if isinstance(v, np.integer) else v for v in row)) for row in rows)
+            name = self._called.get(key, f"column {column} of stream {stream}")
             raise DataError(
-                f"column {column} of stream {stream} was declared a key, but two rows have the same value: {told}",
+                f"{name} was declared a key, but two rows have the same value: {told}",
                 hint="leave out the declaration; a key that holds is found by itself",
             )
         self.revoked += self.is_key(stream, column)
         self._alone[key] = 0
 
+    def doubt(self) -> None:
+        """Some key that was observed does not hold, whichever it is: all have to earn it anew."""
+        self.revoked += sum(self.is_key(*each) for each in self.columns if each not in self._declared)
+        self._alone.clear()
+
     def is_key(self, stream: int, column: int) -> bool:
         """Whether a column counts as a key now."""
         return (stream, column) in self._declared or self._alone.get((stream, column), 0) >= self._trial
+
+    def is_declared(self, stream: int, column: int) -> bool:
+        """Whether the user says so."""
+        return (stream, column) in self._declared
 
     def graph(self) -> JoinGraph:
         """The join graph with the keys of now."""

@@ -21,7 +21,8 @@ Example 6.3.1:
 
 Notes
 -----
-Executor -> `advance`, Profiler -> `ConstraintSet` and `Adherence`, Re-optimizer -> `Elimination` and `NoKeeper`.
+Executor -> `advance`, Profiler -> `ConstraintSet` and `Adherence`, Re-optimizer -> `Keeper` with `Elimination` and
+`NoKeeper`.
 
 References
 ----------
@@ -35,22 +36,21 @@ from typing import Literal
 
 import numpy as np
 
-from anabranch.constraints import components
 from anabranch.constraints.arrivals import Arrivals, Filter
+from anabranch.constraints.components import OBSERVED_KEY
 from anabranch.constraints.config import ConstraintConfig
 from anabranch.constraints.constraint_set import ConstraintSet, Given
-from anabranch.constraints.elimination import Elimination
-from anabranch.constraints.join_graph import JoinGraph
+from anabranch.constraints.join_graph import JoinGraph, Link
+from anabranch.constraints.keeper import Keeper
+from anabranch.constraints.kept_rows import NO, UNKNOWN, YES
 from anabranch.constraints.key_observer import KeyObserver
-from anabranch.constraints.no_keeper import NoKeeper
 from anabranch.constraints.sliding_window_join import Results, joined
-from anabranch.constraints.synopsis import NO, UNKNOWN, YES, Synopsis
+from anabranch.constraints.synopsis import Synopsis
 from anabranch.constraints.windows import Window
 from anabranch.model.arrays import Counts, Mask
 
 Component = Literal["unknown", "yes", "no"]
 STATUS: dict[Component, int] = {"unknown": UNKNOWN, "yes": YES, "no": NO}
-CLUSTERS_AT_LEAST = 4096
 
 
 class KMonJoin:
@@ -86,20 +86,27 @@ class KMonJoin:
         relation: bool = False,
     ) -> None:
         self.config = config or ConstraintConfig()
-        self.keys = graph if isinstance(graph, KeyObserver) else None
-        self.graph = graph.graph() if isinstance(graph, KeyObserver) else graph
-        self._given, self._relation = given, relation
-        self._filters = tuple(filters) or (None,) * self.graph.streams
-        joined_by = [self.graph.columns_of(stream) for stream in range(self.graph.streams)]
-        links = len(self.graph.links)
+        first = graph.graph() if isinstance(graph, KeyObserver) else graph
+        self._relation = relation
+        self._filters = tuple(filters) or (None,) * first.streams
+        joined_by = [first.columns_of(stream) for stream in range(first.streams)]
         shapes = list(zip(windows, columns, joined_by, strict=True))
-        self.synopses = [Synopsis(*shape, links) for shape in shapes]
-        self.aside = [Synopsis(*shape, links) for shape in shapes]
+        self.synopses = [Synopsis(*shape, len(first.links)) for shape in shapes]
+        self.aside = [Synopsis(*shape, len(first.links)) for shape in shapes]
         self._rng = np.random.default_rng(self.config.seed)
-        self._no_keeper = NoKeeper(self.config, self.graph.streams)
         self.rescued = 0
-        self._late = 0
-        self._prepare()
+        yes_goes = not relation or all(window.timed for window in windows)
+        self._keeper = Keeper(graph, self.synopses, self.config, given, answered_yes_goes=yes_goes)
+
+    @property
+    def graph(self) -> JoinGraph:
+        """Streams and edges, as they are now."""
+        return self._keeper.graph
+
+    @property
+    def constraints(self) -> ConstraintSet:
+        """What is known of the streams."""
+        return self._keeper.constraints
 
     @property
     def held(self) -> int:
@@ -115,7 +122,7 @@ class KMonJoin:
     def estimated_missing(self) -> float:
         """With `discard`: about how many results are missing, from the rows that were kept as a sample."""
         share = self.config.sample_share
-        return self._late * (1 - share) / share if share and self.config.mode == "discard" else 0.0
+        return self._keeper.late * (1 - share) / share if share and self.config.mode == "discard" else 0.0
 
     def rows(self, stream: int, component: Component) -> list[tuple[int, ...]]:
         """The rows of a component, in the order of arrival."""
@@ -130,23 +137,11 @@ class KMonJoin:
         exact = self.config.mode == "exact"
         places = [self.synopses, self.aside] if exact else [self.synopses]
         results = joined(self.graph, places, batch, relation=self._relation)
-        self._expire()
+        self._keeper.expire()
         if self.config.mode != "off" and len(batch.sigma):
-            self._blame(results)
-            self._observe_keys(batch)
-            self._follow(batch, before)
-            self._reduce(batch)
+            self._follow(results, BatchNews(self, batch, before))
         self._forget_expired()
         return results
-
-    def _prepare(self) -> None:
-        """Constraints of the graph as it is now."""
-        self.constraints = ConstraintSet(self.graph, self.config, self._given)
-        timed = all(kept.window.timed for kept in self.synopses)
-        self._elimination = Elimination(
-            self.graph, self.synopses, self.constraints, answered_yes_goes=not self._relation or timed
-        )
-        self._keeps_no = self._no_keeper.decide(self.graph, self.constraints, self.synopses)
 
     def _take(self, batch: Arrivals, before: Sequence[int]) -> None:
         follows = self.config.mode != "off"
@@ -159,104 +154,26 @@ class KMonJoin:
         if len(batch.sigma):
             arrived = [len(new) for new in batch.streams]
             dropped = [int(np.count_nonzero(~new.passes)) for new in batch.streams]
-            self._no_keeper.arrive(arrived, dropped, int(batch.time[0]), int(batch.time[-1]))
-
-    def _expire(self) -> None:
-        for kept in self.synopses:
-            gone = kept.expired()
-            kept.status[gone] = NO
-            kept.reason[gone] = 0
+            self._keeper.no_keeper.arrive(arrived, dropped, int(batch.time[0]), int(batch.time[-1]))
 
     def _forget_expired(self) -> None:
         for kept in (*self.synopses, *self.aside):
             kept.drop(kept.expired())
 
-    def _blame(self, results: Results) -> None:
-        """A row that was set aside is found: the constraint that did it does not hold."""
+    def _follow(self, results: Results, news: BatchNews) -> None:
+        """Bring what is known up to date, and let go what is not needed."""
         self.rescued += results.rescued
         if self.config.stop_on_rescue:
-            for number in results.blamed:
-                if number > 0:
-                    self.constraints.numbered(number).adherence.stop()
-                    self._elimination.open(number)
-
-    def _observe_keys(self, batch: Arrivals) -> None:
-        if self.keys is None:
-            return
-        for stream, column in self.keys.columns:
-            self._look_for_duplicates(stream, column, batch)
-        graph = self.keys.graph()
-        if graph != self.graph:
-            self.graph = graph
-            self._start_again(batch)
-
-    def _look_for_duplicates(self, stream: int, column: int, batch: Arrivals) -> None:
-        assert self.keys is not None
-        kept = self.synopses[stream]
-        new = np.flatnonzero(kept.store.start >= batch.sigma[0])
-        codes, at = np.ascontiguousarray(kept.columns[new, column]), kept.store.start[new]
-        rows: tuple[tuple[int, ...], ...] = ()
-        duplicates = 0
-        for held in (kept, self.aside[stream]):
-            places, found = held.store.matches((column,), codes, at, at)
-            duplicates += len(places)
-            if len(places) and not rows:
-                rows = (tuple(held.columns[found[0]]), tuple(kept.columns[new[places[0]]]))
-        self.keys.observe(stream, column, len(batch.streams[stream]), duplicates, rows)
-
-    def _start_again(self, batch: Arrivals) -> None:
-        """The graph has changed: nothing that was concluded from it holds."""
-        for stream, kept in enumerate(self.synopses):
-            kept.reset(len(self.graph.links), 0)
-            self.aside[stream].reset(len(self.graph.links), 0)
-            self.aside[stream].reason[:] = components.OBSERVED_KEY
-        for link in self.graph.links:
-            clock = self._clock(link.partner, batch)
-            self.synopses[link.stream].waits_since[:, link.number] = clock
-            components.relink(link, self.synopses)
-        self._prepare()
-        self._expire()
-
-    def _follow(self, batch: Arrivals, before: Sequence[int]) -> None:
-        """Let rows find their partners, and constraints see the arrivals."""
-        unit = self.config.unit
-        for link in self.graph.links:
-            found = components.link(link, self.synopses, batch, before[link.partner], unit)
-            self._late += found.late
-            if link in self.constraints.rids:
-                constraint, _ = self.constraints.rids[link]
-                worst = float(found.distances.max()) if len(found.distances) else 0.0
-                if constraint.adherence.observe(worst, len(batch.streams[link.partner])):
-                    self._elimination.open(constraint.number)
-        for edge, (constraint, clustered) in self.constraints.ca.items():
-            if clustered.arrive(*self._arrived(edge.parent, edge.parent_column, batch, before)):
-                self._elimination.open(constraint.number)
-        for edge, (constraint, ordered) in self.constraints.oap.items():
-            if ordered.arrive(*self._arrived(edge.parent, edge.parent_column, batch, before)):
-                self._elimination.open(constraint.number)
-        for edge, (_, ordered) in self.constraints.oac.items():
-            ordered.arrive(*self._arrived(edge.child, edge.child_column, batch, before))
-
-    def _arrived(self, stream: int, column: int, batch: Arrivals, before: Sequence[int]) -> tuple[Counts, Counts]:
-        """Values that arrived in a column, and the clock of the stream at each."""
-        new = batch.streams[stream]
-        numbers = np.arange(before[stream] + 1, before[stream] + 1 + len(new))
-        return new.columns[:, column], new.time if self.config.unit == "time" else numbers
-
-    def _reduce(self, batch: Arrivals) -> None:
-        """Bring components up to date, and let go what is not needed."""
-        clocks = [self._clock(stream, batch) for stream in range(self.graph.streams)]
-        components.exclude(self.graph, self.synopses)
-        self._elimination.end_waits(clocks)
-        components.exclude(self.graph, self.synopses)
-        components.confirm(self.graph, self.synopses)
-        self._elimination.close(clocks)
-        finished = self._elimination.finished()
-        self._keeps_no = self._no_keeper.decide(self.graph, self.constraints, self.synopses)
-        unasked = self._elimination.unasked(self._keeps_no)
-        for stream, (done, no) in enumerate(zip(finished, unasked, strict=True)):
-            self._let_go(stream, done | no)
-        self._tidy()
+            self._keeper.blame(results.blamed)
+        graph = self.graph
+        gone = self._keeper.take(news)
+        if self.graph is not graph:
+            for aside in self.aside:
+                aside.reset(len(self.graph.links), 0)
+                aside.reason[:] = OBSERVED_KEY
+        for stream, rows in enumerate(gone):
+            self._let_go(stream, rows)
+        self._keeper.tidy()
 
     def _let_go(self, stream: int, gone: Mask) -> None:
         kept = self.synopses[stream]
@@ -266,13 +183,45 @@ class KMonJoin:
                 self.aside[stream].take(kept, aside)
         kept.drop(gone)
 
-    def _tidy(self) -> None:
-        """Tables of clusters do not outgrow the rows while their k is not known."""
-        for edge, (constraint, table) in self.constraints.ca.items():
-            parent, child = self.synopses[edge.parent], self.synopses[edge.child]
-            if not constraint.adherence.usable and len(table) > 2 * (len(parent) + len(child)) + CLUSTERS_AT_LEAST:
-                codes = parent.columns[:, edge.parent_column], child.columns[:, edge.child_column]
-                table.keep(np.concatenate(codes))
 
-    def _clock(self, stream: int, batch: Arrivals) -> int:
-        return int(batch.time[-1]) if self.config.unit == "time" else self.synopses[stream].arrived
+class BatchNews:
+    """A batch, as the keeper sees it."""
+
+    def __init__(self, join: KMonJoin, batch: Arrivals, before: Sequence[int]) -> None:
+        self._join, self._batch, self._before = join, batch, before
+        self._timed = join.config.unit == "time"
+
+    def count(self, stream: int) -> int:
+        """How many tuples of a stream."""
+        return len(self._batch.streams[stream])
+
+    def clock(self, stream: int) -> int:
+        """The clock of a stream at the end of the batch."""
+        return int(self._batch.time[-1]) if self._timed else self._join.synopses[stream].arrived
+
+    def values(self, stream: int, column: int) -> tuple[Counts, Counts]:
+        """Values that arrived in a column, and the clock of the stream at each."""
+        new, before = self._batch.streams[stream], self._before[stream]
+        return new.columns[:, column], new.time if self._timed else np.arange(before + 1, before + 1 + len(new))
+
+    def waits_since(self, link: Link) -> Counts:
+        """The clock of the link's partner when the rows that are kept arrived."""
+        own = self._join.synopses[link.stream]
+        if self._timed:
+            return own.time[own.fresh :]
+        arrivals = self._batch.streams[link.partner].sigma
+        return self._before[link.partner] + np.searchsorted(arrivals, own.store.start[own.fresh :])
+
+    def duplicates(self, stream: int, column: int) -> tuple[int, Sequence[Sequence[object]]]:
+        """How many tuples have the value of a row that is there as well, and two such rows."""
+        kept = self._join.synopses[stream]
+        new = np.arange(kept.fresh, len(kept))
+        codes, at = kept.codes(column)[new], kept.store.start[new]
+        found: tuple[tuple[int, ...], ...] = ()
+        duplicates = 0
+        for held in (kept, self._join.aside[stream]):
+            places, rows = held.store.matches((column,), codes, at, at)
+            duplicates += len(places)
+            if len(places) and not found:
+                found = (tuple(held.columns[rows[0]]), tuple(kept.columns[new[places[0]]]))
+        return duplicates, found

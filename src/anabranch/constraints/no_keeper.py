@@ -16,8 +16,8 @@ from anabranch.constraints.adherence import Adherence
 from anabranch.constraints.config import ConstraintConfig
 from anabranch.constraints.constraint_set import ConstraintSet
 from anabranch.constraints.join_graph import Edge, JoinGraph
+from anabranch.constraints.kept_rows import NO, KeptRows
 from anabranch.constraints.selection import NoComponent, Wait
-from anabranch.constraints.synopsis import NO, Synopsis
 from anabranch.constraints.windows import Range, Rows
 
 
@@ -42,11 +42,11 @@ class NoKeeper:
             self._arrived[stream] += all_of
             self._dropped[stream] += gone
 
-    def decide(self, graph: JoinGraph, constraints: ConstraintSet, synopses: Sequence[Synopsis]) -> list[bool]:
+    def decide(self, graph: JoinGraph, constraints: ConstraintSet, synopses: Sequence[KeptRows]) -> list[bool]:
         """Whether No is kept, by stream."""
         return [self._keeps(stream, graph, constraints, synopses) for stream in range(graph.streams)]
 
-    def _keeps(self, stream: int, graph: JoinGraph, constraints: ConstraintSet, synopses: Sequence[Synopsis]) -> bool:
+    def _keeps(self, stream: int, graph: JoinGraph, constraints: ConstraintSet, synopses: Sequence[KeptRows]) -> bool:
         edges = [edge for edge in graph.directed if edge.child == stream]
         if not edges or not self._config.keep_no:
             return False
@@ -59,7 +59,7 @@ class NoKeeper:
         no = NoComponent(self._rate(stream), self._share(stream, synopses[stream]), min(window, closing))
         return no.is_worth_keeping([self._wait(edge, constraints, synopses) for edge in edges])
 
-    def _share(self, stream: int, kept: Synopsis) -> float:
+    def _share(self, stream: int, kept: KeptRows) -> float:
         """Of the tuples of a stream, those in No: dropped by filters, and of the others as many as there are now."""
         dropped = self._dropped[stream] / self._arrived[stream]
         passing = np.count_nonzero(kept.passes)
@@ -71,7 +71,7 @@ class NoKeeper:
         found = [each[edge][0].adherence for each in (constraints.ca, constraints.oap) if edge in each]
         return min((self._lasts(each, edge.parent) for each in found), default=math.inf)
 
-    def _wait(self, edge: Edge, constraints: ConstraintSet, synopses: Sequence[Synopsis]) -> Wait:
+    def _wait(self, edge: Edge, constraints: ConstraintSet, synopses: Sequence[KeptRows]) -> Wait:
         found = [c.adherence for link, (c, _) in constraints.rids.items() if link.forward and link.edge is edge]
         found += [constraints.oac[edge][0].adherence] if edge in constraints.oac else []
         longest = self._window(edge.parent, synopses[edge.parent])
@@ -88,7 +88,7 @@ class NoKeeper:
         whole = sum(self._arrived) if self._config.unit == "tuples" else self._span
         return max(self._arrived[stream], 1) / max(whole, 1)
 
-    def _window(self, stream: int, kept: Synopsis) -> float:
+    def _window(self, stream: int, kept: KeptRows) -> float:
         if isinstance(kept.window, Rows):
             return kept.window.size / self._rate(stream)
         if not isinstance(kept.window, Range):

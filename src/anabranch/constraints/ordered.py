@@ -37,7 +37,7 @@ from anabranch.constraints.adherence import Adherence
 from anabranch.constraints.config import Unit
 from anabranch.model.arrays import Counts
 
-NO_BOUND = -(2**62)
+NO_BOUND = -(2**63)
 MOST_STEPS = 1 << 17
 
 
@@ -59,7 +59,8 @@ class OrderedArrival:
             return False
         tops = np.maximum.accumulate(values)
         known = int(self._tops[-1]) if len(self._tops) else NO_BOUND
-        steps = np.flatnonzero(np.diff(np.maximum(tops, known), prepend=known) > 0)
+        highest = np.maximum(tops, known)
+        steps = np.flatnonzero(highest > np.concatenate(([known], highest[:-1])))
         self._tops = np.concatenate((self._tops, tops[steps]))
         self._since = np.concatenate((self._since, clock[steps]))
         grown = self.adherence.observe(float(self.scrambling(values, clock).max()), len(values))
@@ -68,6 +69,8 @@ class OrderedArrival:
 
     def scrambling(self, values: Counts, clock: Counts) -> Counts:
         """How far rows are from the first one before them that has a larger value."""
+        if not len(self._tops):
+            return np.zeros(len(values), np.int64)
         place = np.searchsorted(self._tops, values, side="right")
         there = np.minimum(place, len(self._tops) - 1)
         return np.where(place < len(self._tops), np.maximum(clock - self._since[there], 0), 0)

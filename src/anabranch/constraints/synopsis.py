@@ -1,7 +1,4 @@
-"""The rows that a join keeps of one stream: a window store, and beside it what constraints know of each row.
-
-Rows stand in the order of their arrival and are named by their number in the stream, from 1, so that other rows can
-point to them while rows come and go.
+"""The rows that a join of sliding windows keeps of one stream: a window store, and what constraints know of each row.
 
 >>> from anabranch.constraints.windows import Rows
 >>> kept = Synopsis(Rows(2), columns=2, joined=(0,), links=1)
@@ -21,29 +18,16 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anabranch.constraints.arrivals import Arrivals, StreamArrivals
+from anabranch.constraints.kept_rows import BESIDE, KeptRows
 from anabranch.constraints.windows import FAR, Clock, Window
 from anabranch.joins.window_store import Key, WindowStore
 from anabranch.model.arrays import Counts, Mask
 from anabranch.model.arrays import Rows as RowNumbers
 
-UNKNOWN, YES, NO = 0, 1, 2
-NOT_FOUND = 0
-"""Where a row points that has not found its partner: numbers of rows start at 1."""
 
-SAMPLED, OVERDUE = 1, 2
-BESIDE = (
-    *("sequence", "time", "columns", "passes", "status", "reason", "sampled", "closed", "closed_by"),
-    *("partner", "waits_since"),
-)
-"""What is kept of rows beside their windows, in arrays."""
-
-Bytes = NDArray[np.int8]
-
-
-class Synopsis:
+class Synopsis(KeptRows):
     """The rows of one stream.
 
     Parameters
@@ -56,67 +40,28 @@ class Synopsis:
         Those by which it is joined, which are indexed.
     links
         How many links of the graph point from this stream.
-
-    Attributes
-    ----------
-    status
-        Whether a row is in the component Unknown, Yes or No.
-    reason
-        What No rests on: 0 is certain, above it is the number of a constraint, below it a key that was observed.
-    sampled
-        Whether a row is kept to its end to notice that a constraint does not hold any more; `OVERDUE` after the wait.
-    closed, closed_by
-        Bits of the parents from which no more rows will join a row, and what that rests on, as for `reason`.
-    partner, waits_since
-        By link: the number of a row's only partner, and the clock of the partner's stream when the row arrived.
     """
 
     def __init__(self, window: Window, columns: int, joined: tuple[int, ...], links: int) -> None:
-        self.window = window
+        super().__init__(window, links)
         self.joined = joined
         keys = tuple((column,) for column in joined)
         self.store = WindowStore(keys, keys)
-        self.arrived = 0
-        self.sequence: Counts = np.empty(0, np.int64)
-        self.time: Counts = np.empty(0, np.int64)
         self.columns: Counts = np.empty((0, columns), np.int64)
-        self.passes: Mask = np.empty(0, np.bool_)
-        self.status: Bytes = np.empty(0, np.int8)
-        self.reason: Bytes = np.empty(0, np.int8)
-        self.sampled: Bytes = np.empty(0, np.int8)
-        self.closed: Counts = np.empty(0, np.int64)
-        self.closed_by: Bytes = np.empty(0, np.int8)
-        self.partner: Counts = np.empty((0, links), np.int64)
-        self.waits_since: Counts = np.empty((0, links), np.int64)
-
-    def __len__(self) -> int:
-        return len(self.sequence)
 
     def append(self, new: StreamArrivals, kept: Mask, sampled: Mask | None = None) -> None:
         """Tuples arrive, of which some are kept."""
-        numbers = self.arrived + 1 + np.flatnonzero(kept)
-        self.arrived += len(new)
-        size, links = len(numbers), self.partner.shape[1]
-        self.sequence = np.concatenate((self.sequence, numbers))
-        self.time = np.concatenate((self.time, new.time[kept]))
+        chosen = np.zeros(len(new), np.bool_) if sampled is None else sampled
+        self.note(new.time, new.passes, kept, chosen)
         self.columns = np.concatenate((self.columns, new.columns[kept]))
-        self.passes = np.concatenate((self.passes, new.passes[kept]))
-        self.status = np.concatenate((self.status, np.where(new.passes[kept], UNKNOWN, NO).astype(np.int8)))
-        self.reason = np.concatenate((self.reason, np.zeros(size, np.int8)))
-        chosen = np.zeros(size, np.int8) if sampled is None else sampled[kept].astype(np.int8)
-        self.sampled = np.concatenate((self.sampled, chosen))
-        self.closed = np.concatenate((self.closed, np.zeros(size, np.int64)))
-        self.closed_by = np.concatenate((self.closed_by, np.zeros(size, np.int8)))
-        self.partner = np.concatenate((self.partner, np.full((size, links), NOT_FOUND)))
-        self.waits_since = np.concatenate((self.waits_since, np.zeros((size, links), np.int64)))
-        self._store(new.sigma[kept], np.full(size, FAR), new.columns[kept])
+        self._store(new.sigma[kept], np.full(int(np.count_nonzero(kept)), FAR), new.columns[kept])
 
     def take(self, other: Synopsis, rows: Mask) -> None:
         """Rows of another synopsis of the same stream, which are newer or older than those that are here."""
         order = np.argsort(np.concatenate((self.sequence, other.sequence[rows])))
         starts = np.concatenate((self.store.start, other.store.start[rows]))[order]
         ends = np.concatenate((self.store.end, other.store.end[rows]))[order]
-        for name in BESIDE:
+        for name in (*BESIDE, "columns"):
             both_of = np.concatenate((getattr(self, name), getattr(other, name)[rows]))
             setattr(self, name, both_of[order])
         keys = tuple((column,) for column in self.joined)
@@ -138,28 +83,15 @@ class Synopsis:
         """Let rows go."""
         if not gone.any():
             return
-        kept = ~gone
-        for name in BESIDE:
-            setattr(self, name, getattr(self, name)[kept])
+        self.forget(gone)
+        self.columns = self.columns[~gone]
         self.store.drop(gone)
 
-    def reset(self, links: int, now: int) -> None:
-        """Forget what is said of rows: the graph has changed; those that wait do so from `now` on."""
-        self.status = np.where(self.passes, UNKNOWN, NO).astype(np.int8)
-        self.reason, self.closed_by = np.zeros_like(self.reason), np.zeros_like(self.closed_by)
-        self.sampled = np.minimum(self.sampled, SAMPLED)
-        self.closed = np.zeros_like(self.closed)
-        self.partner = np.full((len(self), links), NOT_FOUND)
-        self.waits_since = np.full((len(self), links), now)
+    def codes(self, column: int) -> Counts:
+        """The value of each row in a column."""
+        return np.ascontiguousarray(self.columns[:, column])
 
-    def located(self, numbers: Counts) -> RowNumbers:
-        """Where rows are, by their numbers; -1 if they are not here."""
-        if not len(self):
-            return np.full(len(numbers), -1)
-        place = np.minimum(np.searchsorted(self.sequence, numbers), len(self) - 1)
-        return np.where(self.sequence[place] == numbers, place, -1)
-
-    def any_with(self, column: int, codes: Counts) -> RowNumbers:
+    def any_with(self, column: int, codes: Counts, asking: KeptRows, rows: RowNumbers) -> RowNumbers:
         """For each code the newest row that has it, whenever it is there; -1 if there is none."""
         begin, end = np.full(len(codes), -FAR), np.full(len(codes), FAR)
         return self.store.first_match((column,), codes, begin, end)

@@ -14,9 +14,9 @@ from sqlglot import exp
 from anabranch.cql.problems import CQLError
 from anabranch.errors import QueryError
 from anabranch.logical_plan import Query, walk
+from anabranch.model.names import without_number
 from anabranch.planning.types import Role
 
-_NUMBER = re.compile(r"_\d+$")
 _UNIQUE = re.compile(r"""[`"]?\b(\w+_\d+)\b[`"]?""")
 
 
@@ -92,15 +92,6 @@ def at_place(error: QueryError, place: Place | None) -> CQLError:
     if place is None:
         return CQLError(error.what, hint=error.hint)
     return CQLError(error.what, source=place.source, start=place.start, end=place.end, hint=error.hint)
-
-
-def without_number(name: str) -> str:
-    """The name of a column without the number that makes it unique.
-
-    >>> without_number("k_12")
-    'k'
-    """
-    return _NUMBER.sub("", name)
 
 
 def shown(text: str, query: Query) -> str:

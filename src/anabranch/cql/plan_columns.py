@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from anabranch.cql.bound_query import without_number
 from anabranch.cql.scopes import Names
 from anabranch.logical_plan import (
     Aggregate,
@@ -27,6 +26,7 @@ from anabranch.logical_plan import (
     Window,
     walk,
 )
+from anabranch.model.names import without_number
 
 
 def pruned(plan: Plan, needed: Collection[str] | None = None) -> Plan:

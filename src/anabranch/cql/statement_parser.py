@@ -85,7 +85,17 @@ class StatementParser(WindowParser):
         rules = self._parse_for_each() if self._match_text_seq("FOR") else None
         history = self._match_text_seq("FROM", "HISTORY")
         sink = SinkClause(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
-        return CreateQuery(name, *self._parse_body(), history, sink, rules)
+        constraints = "off" if rules else self._parse_constraints()
+        return CreateQuery(name, *self._parse_body(), history, sink, rules, constraints)
+
+    def _parse_constraints(self) -> str:
+        """`With (constraints = 'exact')`, if it is here."""
+        start = self._curr
+        options = {name.lower(): value for name, value in self._parse_with_options()}
+        unknown = next((name for name in options if name != "constraints"), None)
+        if unknown is not None:
+            self.fail(f"a query has no option {unknown!r}", start, "as in With (constraints = 'exact')")
+        return options.get("constraints", "off")
 
     def _parse_for_each(self) -> tuple[str, str]:
         """The key of rules, and the relation that holds them."""
@@ -152,6 +162,7 @@ class StatementParser(WindowParser):
             "SKEW": ("skew_us", self._parse_skew),
             "IDLE": ("idle_us", lambda: self.parse_duration("Idle")),
             "RETAIN": ("retain_us", lambda: self.parse_duration("Retain")),
+            "KEY": ("key", self._parse_names),
         }
         while self._match_texts(parsers):
             word = self._prev

@@ -32,6 +32,7 @@ class CreateStream:
     sequence: str | None = None
     idle_us: int | None = None
     retain_us: int | None = None
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class SinkClause:
 class CreateQuery:
     """`Create Query busy [For Each rule In limits] [From History] [Into 'parquet' With (...)] As Select ...`.
 
-    `for_each` is the key of the rules and the relation that holds them.
+    `for_each` is the key of the rules and the relation that holds them. Behind all that, before `As`, may stand
+    `With (constraints = 'exact')`.
     """
 
     name: str
@@ -97,6 +99,7 @@ class CreateQuery:
     from_history: bool = False
     sink: SinkClause | None = None
     for_each: tuple[str, str] | None = None
+    constraints: str = "off"
 
 
 @dataclass(frozen=True)

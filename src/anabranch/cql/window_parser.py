@@ -13,10 +13,10 @@ from sqlglot import exp
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from anabranch.cql.bound_query import without_number
 from anabranch.cql.function_parser import FunctionParser
 from anabranch.cql.problems import MISSING, PlacedParseError, at_token
 from anabranch.logical_plan import WindowSpec
+from anabranch.model.names import without_number
 from anabranch.model.time_units import MOST, UNITS, in_words, microseconds, unit_of, varies
 
 STREAMS = ("ISTREAM", "DSTREAM", "RSTREAM")

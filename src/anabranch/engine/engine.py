@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from anabranch import storage
+from anabranch.constraints.config import ConstraintConfig, Mode
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, folded
 from anabranch.cql.dialect import parse_query
@@ -161,6 +162,7 @@ class Engine:
         idle: str | timedelta | None = None,
         retain: str | timedelta = "0 seconds",
         horizon: str | timedelta | None = "1 day",
+        key: str | Sequence[str] = (),
         **renamed: Never,
     ) -> None:
         """Register a stream.
@@ -182,12 +184,16 @@ class Engine:
             For how long rows stay for queries that are registered later and ask for history.
         horizon
             Rows whose time is further ahead of the clock are not believed; None believes all.
+        key
+            Columns that tell its rows apart. Joins with `constraints` go by it, and fail where they see that it is not
+            so.
         """
         refuse_renamed(renamed)
         for unknown in renamed:
             raise TypeError(f"Engine.stream() got an unexpected keyword argument {unknown!r}")
         self._registration.require_free(name)
-        self._registration.add_stream(StreamInput.of(name, df, timestamp, skew, sequence, idle, retain, horizon))
+        declared = (timestamp, skew, sequence, idle, retain, horizon, key)
+        self._registration.add_stream(StreamInput.of(name, df, *declared))
 
     def relation(self, name: str, df: DataFrame, *, changing: bool = False) -> None:
         """Register a table.
@@ -258,6 +264,7 @@ class Engine:
         share: bool = True,
         materialise: str = "auto",
         join: JoinPlan = "auto",
+        constraints: Mode = "off",
     ) -> ContinuousQuery:
         """Register a query.
 
@@ -276,11 +283,17 @@ class Engine:
         join
             `auto`: joins probe windows in an order that follows the data; `fixed`: in the order in which the inputs
             are written; `xjoin`: as a tree of joins of two that keeps what it finds on the way.
+        constraints
+            `exact`: joins find out which rows they will not need, and keep these on disk; `discard`: they forget them,
+            and miss results where the data changes its ways; `off`: they keep whole windows in memory.
         """
         require_join_plan(join)
+        ConstraintConfig(constraints)
         self._registration.require_free(name)
         require_materialise(materialise)
-        query = ContinuousQuery(self._host, bind(text, self.catalog, name), text, share=share, join=join)
+        query = ContinuousQuery(
+            self._host, bind(text, self.catalog, name), text, share=share, join=join, constraints=constraints
+        )
         self._registration.add_query(query, history=history, materialise=materialise)
         return query
 

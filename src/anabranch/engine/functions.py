@@ -19,11 +19,10 @@ from sqlglot import exp
 
 from anabranch.calls.client import CallClient
 from anabranch.calls.rules import CallRules, call_rules
-from anabranch.cql.bound_query import without_number
 from anabranch.errors import DataError, QueryError, suggest
 from anabranch.expressions import Scalar
 from anabranch.model.build import native, predicate
-from anabranch.model.names import quoted
+from anabranch.model.names import quoted, without_number
 from anabranch.model.predicates import Predicate, PythonPredicate
 from anabranch.model.prefixes import IN_NETWORK, in_network
 from anabranch.spark.filters.admission import value_type

@@ -14,7 +14,7 @@ After the input manager of STREAM (thesis, section 2.2.5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
@@ -50,7 +50,7 @@ class StreamInput:
     """A registered stream; durations in microseconds.
 
     `timestamp` is None if rows get the time of their arrival. `late` is the share of rows that may come late if the
-    skew follows their delays, which begins with `skew` then.
+    skew follows their delays, which begins with `skew` then. `key` are columns that tell its rows apart.
     """
 
     name: str
@@ -62,6 +62,7 @@ class StreamInput:
     retain: int
     horizon: int | None
     late: float | None = None
+    key: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -74,6 +75,7 @@ class StreamInput:
         idle: str | timedelta | None,
         retain: str | timedelta,
         horizon: str | timedelta | None,
+        key: str | Sequence[str] = (),
     ) -> StreamInput:
         """What a user declares, checked."""
         column = None if timestamp is ARRIVAL else _known(str(timestamp), df, name, NO_TIMES)
@@ -101,6 +103,7 @@ class StreamInput:
             duration(retain, "retain"),
             None if column is None or horizon is None else duration(horizon, "horizon"),
             None if auto is None else auto.late,
+            tuple(_known(each, df, name) for each in ([key] if isinstance(key, str) else key)),
         )
 
 

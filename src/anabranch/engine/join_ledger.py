@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 
-from anabranch.engine.join_report import CacheLine, JoinReport, PipelineReport
+from anabranch.constraints.constraint_report import ConstraintReport
+from anabranch.engine.join_report import CacheLine, ConstraintLines, JoinReport, PipelineReport
 from anabranch.engine.manifest import Manifest
-from anabranch.events import CacheAdded, CacheDropped, ProbesReordered
+from anabranch.events import CacheAdded, CacheDropped, ConstraintAdopted, ConstraintViolated, ProbesReordered
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.ordering.base import Seed
 from anabranch.spark.continuous.cell_task import Reports
@@ -20,6 +22,7 @@ class JoinLedger:
     def __init__(self) -> None:
         self._probes: dict[str, dict[int, ProbeReport]] = {}
         self._reasons: dict[tuple[str, int], str] = {}
+        self._constraints: dict[str, dict[int, ConstraintReport]] = {}
 
     def enter(self, reports: Reports) -> None:
         """Take in the reports of a tick."""
@@ -31,19 +34,25 @@ class JoinLedger:
                 if probes.changes:
                     self._reasons[node, probes.input] = probes.changes[-1].why
 
+        for (node, cell), report in reports.items():
+            if report.constraints is not None:
+                self._constraints.setdefault(node, {})[cell] = report.constraints
+
     def seeds(self, node: str) -> Mapping[int, Seed]:
         """What a join has learned, by input."""
         return {number: probes.seed for number, probes in self._probes.get(node, {}).items() if probes.seed}
 
     def report(self, plan: str, nodes: Mapping[str, tuple[str, ...]]) -> JoinReport:
         """What the joins of a query have done, given the names of their inputs by node."""
-        found, caches = [], []
+        found, caches, constraints = [], [], []
         for node, names in nodes.items():
             for number, probes in self._probes.get(node, {}).items():
                 why = self._reasons.get((node, number), AS_WRITTEN).format(*names)
                 found.append(PipelineReport.of(probes, names, why))
                 caches += [CacheLine.of(names[number], each, names) for each in probes.caches]
-        return JoinReport(plan, found, caches)
+            cells = self._constraints.get(node, {}).values()
+            constraints += [ConstraintLines(reduce(ConstraintReport.together, cells), names)] if cells else []
+        return JoinReport(plan, found, caches, constraints)
 
 
 def of_node(reports: Reports, node: str) -> list[ProbeReport]:
@@ -84,6 +93,20 @@ def cache_events(
                         kind = CacheAdded if change.added else CacheDropped
                         windows = tuple(names[window] for window in change.candidate.windows)
                         yield kind(query, names[probes.input], windows, change.why, cell)
+
+
+def constraint_events(
+    manifest: Manifest, reports: Reports, joined: Mapping[str, Mapping[int, tuple[str, ...]]]
+) -> Iterator[ConstraintAdopted | ConstraintViolated]:
+    """The keys and constraints that joins have found in a tick, or that do not hold any more."""
+    for query, stages in joined.items():
+        for stage, names in stages.items():
+            node = manifest.queries[query].nodes[stage]
+            for (each, cell), report in reports.items():
+                if each == node and report.constraints is not None:
+                    for change in report.constraints.changes:
+                        kind = ConstraintAdopted if change.adopted else ConstraintViolated
+                        yield kind(query, change.found.words(names), cell)
 
 
 def distinct_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.joins.adaptive_caches import CacheUse
 from anabranch.joins.plan_costs import plan_costs
 from anabranch.joins.probe_report import ProbeReport
@@ -161,6 +162,17 @@ class CacheLine:
 
 
 @dataclass(frozen=True)
+class ConstraintLines:
+    """What a join has found out about its inputs, with their names."""
+
+    found: ConstraintReport
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.found.lines(self.names))
+
+
+@dataclass(frozen=True)
 class JoinReport:
     """All joins of a query.
 
@@ -172,17 +184,20 @@ class JoinReport:
         One per input of a join; none before the first rows, and none where joins are trees of joins of two.
     caches
         Partial results that are kept between rows now, because that pays.
+    constraints
+        What joins have found out about their inputs, where they look for it, and how many rows that saves.
     """
 
     plan: str
     pipelines: list[PipelineReport]
     caches: list[CacheLine] = field(default_factory=list)
+    constraints: list[ConstraintLines] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """As text; nothing where nothing was joined."""
         if not self.pipelines:
             return []
-        return [f"joins: {self.plan}", *map(str, self.pipelines), *map(str, self.caches)]
+        return [f"joins: {self.plan}", *map(str, self.pipelines), *map(str, self.caches), *map(str, self.constraints)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from anabranch.cql.bound_query import without_number
 from anabranch.expressions import Scalar
+from anabranch.model.names import without_number
 from anabranch.spark.continuous.flows import View
 from anabranch.spark.continuous.programs import CellStep, FilterStep, Program
 from anabranch.spark.continuous.summaries import stream_of

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from anabranch.constraints.config import Mode
 from anabranch.cql.rendering import describe, render
 from anabranch.engine.durations import duration, refuse_renamed
 from anabranch.engine.join_report import JoinReport
@@ -48,12 +49,14 @@ class ContinuousQuery:
         *,
         share: bool = True,
         join: JoinPlan = "auto",
+        constraints: Mode = "off",
     ) -> None:
         self._host = host
         self.query = query
         self.written = written  # as it was registered: a text, or a syntax tree
         self.share = share
         self.join = join
+        self.constraints = constraints
         self.sink: Sink | None = None
         self.retain: int | None = None  # microseconds that its answer stays after it was delivered
         self.status = "registered"

@@ -168,7 +168,7 @@ class QueryRuntime:
     def _program(self, query: ContinuousQuery, summing: bool) -> Program:
         """The program of a query: that of another one, with other constants, or a new one."""
         plan, salt = query.query.plan, "" if query.share else query.name
-        about = (self._order, self._sample, summing, salt, self._types, query.join)
+        about = (self._order, self._sample, summing, salt, self._types, query.join, query.constraints, self._key)
         compiler = Compiler(self._views, query.name, self._grid, *about)
         streams = scans(plan, "stream")
         known = {field.name: field.type for field in arrow_schema(self._columns(streams[0]))}
@@ -377,6 +377,10 @@ class QueryRuntime:
     def _order(self, stream: str) -> tuple[str, ...]:
         found = self._registry.streams[stream]
         return (found.sequence,) if found.sequence else tuple(found.df.columns)
+
+    def _key(self, stream: str) -> tuple[str, ...]:
+        found = self._registry.streams.get(stream)
+        return found.key if found else ()
 
     def _known(self, given: Input, manifest: Manifest) -> DataFrame:
         """The rows of a relation, or their versions."""

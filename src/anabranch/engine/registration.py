@@ -154,6 +154,7 @@ class Registration:
         """A query that the checkpoint knows goes on; another under its name is refused."""
         queries = self._checkpoint.manifest.queries
         print_ = self._registry.fingerprint(query.query) + (" xjoin" if query.join == "xjoin" else "")
+        print_ += "" if query.constraints == "off" else f" constraints={query.constraints}"
         known = queries.get(query.name)
         _require_same_case(query.name, folded(query.name, list(queries)))
         if known is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from anabranch.engine import sysqueries, sysstream
 from anabranch.engine.failures import of_stream, unwrap
 from anabranch.engine.inputs import StreamInput
-from anabranch.engine.join_ledger import cache_events, reordered
+from anabranch.engine.join_ledger import cache_events, constraint_events, reordered
 from anabranch.engine.leftovers import remove_leftovers
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import Manifest
@@ -169,6 +169,7 @@ class Scheduler:
         joined = {name: self._runtime.joined(name) for name in manifest.queries}
         self._history.events += reordered(manifest, self.runner.last, joined)
         self._history.events += cache_events(manifest, self.runner.last, joined)
+        self._history.events += constraint_events(manifest, self.runner.last, joined)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot be read: queries that read it stop, others go on."""

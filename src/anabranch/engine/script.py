@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
+from anabranch.constraints.config import Mode
 from anabranch.cql import statements as cql
 from anabranch.cql.catalog import folded
 from anabranch.cql.dialect import parse
@@ -70,7 +71,8 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
 
 def _create_query(engine: Engine, statement: cql.CreateQuery) -> ContinuousQuery:
     if statement.for_each is None:
-        return engine.query(statement.ast, statement.name, history=statement.from_history)
+        constraints = cast("Mode", statement.constraints)
+        return engine.query(statement.ast, statement.name, history=statement.from_history, constraints=constraints)
     key, relation = statement.for_each
     return engine.rules(statement.name, statement.ast, key=key, over=relation, history=statement.from_history).query
 
@@ -119,6 +121,7 @@ def _create_stream(engine: Engine, spark: SparkSession, statement: cql.CreateStr
         sequence=None if statement.sequence is None else folded(statement.sequence, df.columns),
         idle=None if statement.idle_us is None else _micros(statement.idle_us),
         retain=retain,
+        key=[folded(each, df.columns) for each in statement.key],
     )
 
 

@@ -14,10 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.engine.inputs import StreamInput
 from anabranch.engine.join_ledger import of_node
 from anabranch.engine.manifest import Manifest, QueryState
@@ -164,3 +166,21 @@ def _probes(
                     yield query, entity, "rows", cache.probes
                     yield query, entity, "misses", cache.misses
                     yield query, entity, "memory", cache.nbytes
+            yield from _constraints(query, f"{titles.get((query, stage), 'join')} {stage}", manifest, did, stage)
+
+
+def _constraints(
+    query: str, title: str, manifest: Manifest, did: TickStatistics, stage: int
+) -> Iterator[tuple[str, str, str, float]]:
+    """What constraints of a join's inputs have saved, and may have lost."""
+    node = manifest.queries[query].nodes[stage]
+    found = [each.constraints for (of, _), each in did.reports.items() if of == node and each.constraints is not None]
+    if found:
+        whole, entity = reduce(ConstraintReport.together, found), f"{title} constraints"
+        yield query, entity, "used", len(whole.keys) + len(whole.used)
+        yield query, entity, "rows", whole.rows
+        yield query, entity, "set aside", whole.aside
+        yield query, entity, "bytes on disk", whole.aside_bytes
+        yield query, entity, "forgotten", whole.forgotten
+        yield query, entity, "rescued", whole.rescued
+        yield query, entity, "missing", whole.missing

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 TS, OP = "_ts", "_op"
 """The time of a row of an answer, and in relations whether it enters or leaves."""
+_NUMBER = re.compile(r"_\d+$")
 
 
 def quoted(name: str) -> str:
@@ -13,3 +16,12 @@ def quoted(name: str) -> str:
     ('`id.orig_h`', '`a``b`')
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def without_number(name: str) -> str:
+    """The name of a column without the number that makes it unique.
+
+    >>> without_number("k_12")
+    'k'
+    """
+    return _NUMBER.sub("", name)

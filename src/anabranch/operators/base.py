@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.ordering.base import Seed
 
@@ -113,6 +114,15 @@ class Operator(ABC):
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call; other operators report nothing."""
         return ()
+
+    def take_constraints(self) -> ConstraintReport | None:
+        """What a join has found out about its inputs, if it looks for that."""
+        return None
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the state on disk, outside of the log."""
+        return 0
 
     @property
     @abstractmethod

@@ -58,11 +58,12 @@ class JoinWindow:
             self.payload.append(without(table, [*ELEMENT, *every]))
         if len(table):
             start, end, weight = (ints(table, name) for name in ELEMENT)
-            self.store.append(start, end, weight, self._codes(table))
+            self.store.append(start, end, weight, self.codes(table))
             self._negative += int(np.count_nonzero(weight < 0))
         return first, len(self)
 
-    def _codes(self, table: pa.Table) -> dict[Key, Micros]:
+    def codes(self, table: pa.Table) -> dict[Key, Micros]:
+        """The codes of rows, by all keys."""
         found: dict[Key, Micros] = {}
         for each, name in self._columns.items():
             column = table.column(name if each in self._exact else code_name(each))
@@ -91,6 +92,11 @@ class JoinWindow:
             self.payload.keep(slice(gone, None) if isinstance(gone, int) else ~gone)
             self.store.drop(gone)
         return settling, gone
+
+    def drop(self, gone: Flags) -> None:
+        """Drop rows, whether they matter or not."""
+        self.payload.keep(~gone)
+        self.store.drop(gone)
 
     def _settle(self, rows: Rows) -> None:
         """Put elements together with those that take them back, all of which are among the rows."""

@@ -165,7 +165,8 @@ def next_segment(state: CellState, log: Sequence[Segment], table: pa.Table, tick
     if table.num_rows == 0:
         return list(log)
     logged = sum(segment.bytes for segment in log) + table.nbytes
-    most = max(SMALLEST_LOG_BYTES, LOG_PER_STATE * state.operator.held_bytes)
+    whole = state.operator.held_bytes + state.operator.file_bytes
+    most = max(SMALLEST_LOG_BYTES, LOG_PER_STATE * whole)
     stamp = {_TICK: json.dumps({"start": tick.start, "until": tick.until, "origin": tick.origin})}
     if logged > most or len(log) >= LONGEST_LOG:
         head = pa.table({"tick": pa.array([0])}).replace_schema_metadata(stamp)

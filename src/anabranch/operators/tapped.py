@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import ELEMENT, Operator, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
@@ -133,6 +134,10 @@ class TappedOperator:
         """What the inputs of a join have probed since the last call."""
         return self._base.take_probes()
 
+    def take_constraints(self) -> ConstraintReport | None:
+        """What a join has found out about its inputs."""
+        return self._base.take_constraints()
+
     def snapshot(self) -> list[pa.Table]:
         """State of the operator and of its taps, and how many tables each has."""
         parts = {BASE: self._base.snapshot()} | {key: each.snapshot() for key, each in self._next.items()}
@@ -158,6 +163,11 @@ class TappedOperator:
     def held_bytes(self) -> int:
         """Bytes of all in memory, approximately."""
         return self.base_bytes + sum(each.held_bytes for each in self._next.values())
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the state on disk, outside of the log."""
+        return self._base.file_bytes
 
     @property
     def base_rows(self) -> int:

@@ -14,6 +14,7 @@ from typing import Generic, Literal
 
 import pyarrow as pa
 
+from anabranch.constraints.config import Mode
 from anabranch.logical_plan import (
     Aggregate,
     Aggregation,
@@ -35,6 +36,7 @@ from anabranch.logical_plan import (
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
 from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.changelog import Changelog
+from anabranch.operators.constrained_join import ConstrainedJoin
 from anabranch.operators.group_by import GroupBy
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.row_window import row_windows
@@ -44,9 +46,10 @@ from anabranch.operators.set_operation import SetOperator
 from anabranch.operators.tapped import Made
 from anabranch.operators.xjoin import XJoin
 from anabranch.planning.comparisons import comparisons_of
+from anabranch.planning.declared_keys import declared_keys
 from anabranch.planning.keys import KEY, Keys, among, feeds_of, merged
 from anabranch.planning.probes import Probe, probes_of
-from anabranch.planning.rules import inserts_only, instantaneous, rewrite
+from anabranch.planning.rules import both_ends_known, inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import (
     calls,
     cast,
@@ -73,17 +76,17 @@ NEVER = Scalar.long(FOREVER)
 TIMES = pa.schema([(name, pa.int64()) for name in ELEMENT])
 
 
-def read(query: Query, backend: Backend[Flow], join: JoinPlan = "auto") -> Flow:
+def read(query: Query, backend: Backend[Flow], join: JoinPlan = "auto", constraints: Mode = "off") -> Flow:
     """The answer: the columns of the query's plan, with `_time` and `_weight` (1, or -1 for what leaves a relation)."""
-    return _Reader(query, backend, join).answer(rewrite(query.plan))
+    return _Reader(query, backend, join, constraints).answer(rewrite(query.plan))
 
 
 class _Reader(Generic[Flow]):
     """Numbers the stages of one plan while it is read."""
 
-    def __init__(self, query: Query, backend: Backend[Flow], join: JoinPlan) -> None:
+    def __init__(self, query: Query, backend: Backend[Flow], join: JoinPlan, constraints: Mode) -> None:
         self._query = query
-        self._plan_of_joins = join
+        self._plan_of_joins, self._constraints = join, constraints
         self._backend = backend
         self._stages = 0
         self._flows: dict[Hashable, Flow] = {}
@@ -289,6 +292,12 @@ class _Reader(Generic[Flow]):
         comparisons, rest = comparisons_of(conditions, columns, schemas)
         if self._plan_of_joins == "xjoin" and len(flows) > 2:
             make = Made(XJoin, (len(flows), keys, comparisons))
+        elif self._constraints != "off":
+            declared = declared_keys(plan.inputs, self._backend.key_of)
+            titles = tuple(map(title_of, plan.inputs))
+            back = tuple(titles[number] for number, each in enumerate(plan.inputs) if not both_ends_known(each))
+            how = (self._policy, self._constraints, declared, titles, back)
+            make = Made(ConstrainedJoin, (len(flows), keys, comparisons, *how))
         else:
             make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy, plan.leading))
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))

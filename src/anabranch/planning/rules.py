@@ -87,6 +87,21 @@ def inserts_only(plan: Plan) -> bool:
             return False
 
 
+def both_ends_known(plan: Plan) -> bool:
+    """Whether every element says at once when it ends: nothing is taken back later."""
+    match plan:
+        case Window():
+            return plan.by_time and not isinstance(plan.input, ToStream)
+        case Filter() | Project():
+            return both_ends_known(plan.input)
+        case Join():
+            return all(map(both_ends_known, plan.inputs))
+        case SetOperation():
+            return plan.kind == "union" and plan.all and all(map(both_ends_known, plan.inputs))
+        case _:
+            return constant(plan)
+
+
 def constant(plan: Plan) -> bool:
     """Whether a relation is the same at all times."""
     match plan:

@@ -161,6 +161,9 @@ class Backend(Protocol[Flow]):
     def order_of(self, stream: str) -> tuple[str, ...]:
         """Columns of a stream that order rows of the same time."""
 
+    def key_of(self, stream: str) -> tuple[str, ...]:
+        """Columns of a stream, or relation, that its user says are a key."""
+
     def relation(self, scan: Scan) -> Flow:
         """Elements of a relation that have not been given yet."""
 

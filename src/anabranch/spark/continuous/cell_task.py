@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import Operator, Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
@@ -64,6 +65,7 @@ class CellReport:
     base_rows: int = 0
     base_bytes: int = 0
     probes: tuple[ProbeReport, ...] = ()
+    constraints: ConstraintReport | None = None
 
 
 Reports = dict[tuple[str, int], CellReport]
@@ -280,6 +282,7 @@ class CellTask:
             base_rows=operator.base_rows,
             base_bytes=operator.base_bytes,
             probes=operator.take_probes(),
+            constraints=operator.take_constraints(),
         )
 
 

@@ -11,11 +11,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
-from anabranch.cql.bound_query import without_number
+from anabranch.constraints.config import Mode
 from anabranch.errors import QueryError
 from anabranch.expressions import Scalar, in_any_order
 from anabranch.logical_plan import Query, Scan
 from anabranch.model.build import native
+from anabranch.model.names import without_number
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.segments import INPUT
 from anabranch.planning.constants import masked
@@ -58,6 +59,10 @@ class Compiler:
         What Spark has said for other queries.
     join
         How joins go about it.
+    constraints
+        What becomes of rows that joins do not need.
+    keys
+        Columns that are declared to be a key, per stream.
     """
 
     def __init__(
@@ -71,6 +76,8 @@ class Compiler:
         salt: str = "",
         types: KnownTypes | None = None,
         join: JoinPlan = "auto",
+        constraints: Mode = "off",
+        keys: Callable[[str], tuple[str, ...]] = lambda _: (),
     ) -> None:
         self._views = views
         self._session = views.session
@@ -81,7 +88,7 @@ class Compiler:
         self._summing = summing
         self._salt = salt
         self._types = types or KnownTypes()
-        self._join = join
+        self._join, self._constraints, self._keys = join, constraints, keys
         self._summaries: dict[str, str] = {}
         self._batches: dict[str, Input] = {}
         self._inputs: dict[tuple[str, str, int], Input] = {}
@@ -95,7 +102,7 @@ class Compiler:
         """The program of a query."""
         self._query = query
         try:
-            answer = read(query, self, self._join)
+            answer = read(query, self, self._join, self._constraints)
         except BaseException:
             self._views.drop(each.view for each in self._steps)
             raise
@@ -126,6 +133,10 @@ class Compiler:
     def order_of(self, stream: str) -> tuple[str, ...]:
         """Columns of a stream that order rows of the same time."""
         return self._orders(stream)
+
+    def key_of(self, stream: str) -> tuple[str, ...]:
+        """Columns of a stream that are declared to be a key."""
+        return self._keys(stream)
 
     def relation(self, scan: Scan) -> Sql:
         """Elements of a relation: all of them in the first tick, or those that change."""

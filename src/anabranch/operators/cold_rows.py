@@ -1,0 +1,204 @@
+"""Rows that a join is unlikely to need, on disk, with little in memory: filters, and the first code of each block.
+
+A *segment* is written once: for each key its codes in order, and where the rows with them are, then the rows, all in
+blocks with checksums. Segments of about the same size are merged, and one goes when all of its rows are over. Files are
+for the process that has written them: what the engine starts again from is the log.
+
+>>> rows = pa.table({"city": ["Oslo", "Rome", "Oslo"], "_start": [1, 2, 3], "_end": [9, 9, 9]})
+>>> cold = ColdRows(((0,),))
+>>> cold.add(rows, {(0,): np.array([70, 80, 70])})
+>>> cold.find((0,), np.array([70, 90])).to_pydict()
+{'city': ['Oslo', 'Oslo'], '_start': [1, 3], '_end': [9, 9]}
+>>> len(cold), cold.nbytes < 200
+(3, True)
+>>> cold.expire(9)
+>>> len(cold)
+0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch import storage
+from anabranch.joins.code_filter import CodeFilter
+from anabranch.joins.window_store import Key
+from anabranch.model.arrays import Counts, Rows, ranges
+from anabranch.operators.base import END, EVER
+
+CODES_IN_BLOCK = 8192
+ROWS_IN_BLOCK = 1024
+MERGED_AT_ONCE = 4
+"""So many segments of about one size become one."""
+MOST_ROWS = 1 << 21
+"""Of a segment that is merged: a larger one goes late, as its last row does."""
+
+
+class _Sorted(NamedTuple):
+    """The codes of a key in order: a filter, the first of each block, where the blocks of codes and of rows are."""
+
+    filter: CodeFilter
+    first: Counts
+    codes: tuple[storage.Block, ...]
+    rows: tuple[storage.Block, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return self.filter.nbytes + self.first.nbytes
+
+
+class ColdSegment:
+    """Rows in a file, which nobody changes."""
+
+    def __init__(self, table: pa.Table, codes: Mapping[Key, Counts]) -> None:
+        self._file = storage.ScratchFile()
+        self._schema = table.schema
+        self.rows = table.num_rows
+        self.ends = int(pc.max(table[END]).as_py())
+        self._keys = {key: self._sorted(values) for key, values in codes.items()}
+        self._blocks = tuple(
+            self._file.write(_bytes(table.slice(first, ROWS_IN_BLOCK))) for first in range(0, self.rows, ROWS_IN_BLOCK)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(each.nbytes for each in self._keys.values())
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes on disk."""
+        return self._file.bytes
+
+    def find(self, key: Key, codes: Counts) -> Rows:
+        """The rows with some codes."""
+        known = self._keys[key]
+        wanted = np.unique(codes[known.filter.may_have(codes)])
+        if not len(wanted):
+            return wanted
+        low = np.maximum(np.searchsorted(known.first, wanted, side="left") - 1, 0)
+        _, blocks = ranges(low, np.searchsorted(known.first, wanted, side="right") - low)
+        read = np.unique(blocks)
+        if not len(read):
+            return read
+        there = np.concatenate([self._ints(known.codes[block]) for block in read])
+        first = np.searchsorted(there, wanted, side="left")
+        _, at = ranges(first, np.searchsorted(there, wanted, side="right") - first)
+        return np.concatenate([self._ints(known.rows[block]) for block in read])[at]
+
+    def take(self, rows: Rows) -> pa.Table:
+        """Rows by their numbers, ascending."""
+        parts = [self._schema.empty_table()]
+        for block in np.unique(rows // ROWS_IN_BLOCK):
+            mine = rows[rows // ROWS_IN_BLOCK == block] - block * ROWS_IN_BLOCK
+            parts.append(self._read(self._blocks[block]).take(pa.array(mine)))
+        return pa.concat_tables(parts)
+
+    @property
+    def tier(self) -> int:
+        """About how large it is."""
+        return int(np.log2(self.rows)) // int(np.log2(MERGED_AT_ONCE))
+
+    def codes(self, key: Key) -> Counts:
+        """The code of each row."""
+        known = self._keys[key]
+        found = np.empty(self.rows, np.int64)
+        for codes, rows in zip(known.codes, known.rows, strict=True):
+            found[self._ints(rows)] = self._ints(codes)
+        return found
+
+    def table(self) -> pa.Table:
+        """All rows."""
+        return pa.concat_tables([self._schema.empty_table(), *map(self._read, self._blocks)])
+
+    def _sorted(self, codes: Counts) -> _Sorted:
+        order = np.argsort(codes, kind="stable")
+        whole = np.ascontiguousarray(codes[order])
+        starts = range(0, len(whole), CODES_IN_BLOCK)
+        blocks = [
+            tuple(self._file.write(each[first : first + CODES_IN_BLOCK].tobytes()) for first in starts)
+            for each in (whole, order.astype(np.int64))
+        ]
+        return _Sorted(CodeFilter(codes), whole[::CODES_IN_BLOCK].copy(), *blocks)
+
+    def _ints(self, block: storage.Block) -> Counts:
+        return np.frombuffer(self._file.read(block), np.int64)
+
+    def _read(self, block: storage.Block) -> pa.Table:
+        return pa.ipc.open_stream(self._file.read(block)).read_all()
+
+
+class ColdRows:
+    """The cold rows of one input of a join.
+
+    Parameters
+    ----------
+    keys
+        By which they are looked for.
+    """
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self._keys = tuple(keys)
+        self._segments: list[ColdSegment] = []
+        self._now = EVER
+
+    def __len__(self) -> int:
+        return sum(each.rows for each in self._segments)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(each.nbytes for each in self._segments)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes on disk."""
+        return sum(each.file_bytes for each in self._segments)
+
+    def add(self, table: pa.Table, codes: Mapping[Key, Counts]) -> None:
+        """Put rows away, with their codes by each key."""
+        if table.num_rows:
+            self._segments.append(ColdSegment(table, {key: codes[key] for key in self._keys}))
+            self._merge()
+
+    def find(self, key: Key, codes: Counts) -> pa.Table | None:
+        """The rows with some codes; None if there are none."""
+        found = [(each, np.unique(rows)) for each in self._segments if len(rows := each.find(key, codes))]
+        return pa.concat_tables([each.take(rows) for each, rows in found]) if found else None
+
+    def tables(self) -> Iterator[pa.Table]:
+        """All rows, in tables one after the other."""
+        return (each.table() for each in self._segments)
+
+    def expire(self, now: int) -> None:
+        """Let segments go all of whose rows are over; of others, such rows go when they are merged."""
+        self._now = now
+        self._segments = [each for each in self._segments if each.ends > now]
+
+    def _merge(self) -> None:
+        """Segments of about the same size become one."""
+        while True:
+            tiers = [each.tier for each in self._segments]
+            full = next((tier for tier in tiers if tiers.count(tier) >= MERGED_AT_ONCE), None)
+            together = [each for each in self._segments if each.tier == full]
+            if full is None or sum(each.rows for each in together) > MOST_ROWS:
+                return
+            table = pa.concat_tables([each.table() for each in together])
+            codes = {key: np.concatenate([each.codes(key) for each in together]) for key in self._keys}
+            there = table[END].to_numpy() > self._now
+            if not there.all():
+                table, codes = table.filter(pa.array(there)), {key: each[there] for key, each in codes.items()}
+            others = [each for each in self._segments if each.tier != full]
+            self._segments = [*([ColdSegment(table, codes)] if len(table) else []), *others]
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write(table)
+    return bytes(sink.getvalue())
