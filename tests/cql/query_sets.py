@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Literal
 
@@ -43,9 +44,9 @@ WINDOWS = (
     "[Range 5 Seconds Slide 2 Seconds]",
     "[Rows Unbounded]",
 )
-WITH_A_FAMILY = 0.6
+WITH_A_FAMILY = 0.75
 """Share of the sets in which some queries are the same operator of several inputs, over other windows."""
-FAMILY = 4
+FAMILY = 6
 """Queries that it has at least."""
 FAMILIES = (
     "Select x.k, x.a, y.b From s1 {} As x, s1 {} As y Where x.k = y.k",
@@ -98,18 +99,19 @@ def query_set(seed: int, most: int = LARGEST) -> QuerySet:
         texts[: 1 + count // 8] = [rng.choice(RULES) for _ in texts[: 1 + count // 8]]
     if rng.random() < WITH_A_FAMILY:
         size = max(FAMILY, count // 2)
-        texts[-size:] = _family(size, rng)
+        busiest = max(case.streams, key=lambda each: len(each.rows)).name
+        texts[-size:] = _family(size, busiest, rng)
     return QuerySet(case, tuple(_events(texts, ticks, rng)))
 
 
-def _family(size: int, rng: random.Random) -> list[str]:
-    """A query, and others that differ from it in one window."""
-    text = rng.choice(FAMILIES)
+def _family(size: int, stream: str, rng: random.Random) -> list[str]:
+    """A query, and others that differ from it in the window of one input: each input has its turn."""
+    text = rng.choice(FAMILIES).replace("s1", stream)
     windows = [rng.choice(WINDOWS) for _ in range(text.count("{}"))]
     found = [text.format(*windows)]
-    while len(found) < size:
-        place = rng.randrange(len(windows))
-        found.append(text.format(*windows[:place], rng.choice(WINDOWS), *windows[place + 1 :]))
+    for place in islice(cycle(range(len(windows))), size - 1):
+        others = [window for window in WINDOWS if window != windows[place]]
+        found.append(text.format(*windows[:place], rng.choice(others), *windows[place + 1 :]))
     return found
 
 
@@ -143,7 +145,7 @@ def _events(texts: Sequence[str], ticks: int, rng: random.Random) -> Iterator[tu
     waiting = {f"q{number}": text for number, text in enumerate(texts)}
     paused: set[str] = set()
     running: set[str] = set()
-    at_once = rng.choice((0.6, 1.0))  # who begins later shares with nobody that began before
+    at_once = rng.choice((0.6, 1.0, 1.0))  # who begins later shares with nobody that began before
     for tick in range(ticks):
         events = []
         for name, text in list(waiting.items()):

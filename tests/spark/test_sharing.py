@@ -279,7 +279,6 @@ def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again_and_ma
     a.await_idle(300)
     alone.await_idle(300)
     answers |= bags({"a, later": a.to_dataframe(), "alone": alone.to_dataframe()})
-    seen.await_idle(300)
     made.stop()
     saved = {(row["entity"], row["property"]) for row in seen.to_dataframe().where("value > 0").collect()}
     assert {(f"groups {together}", "saved rows"), (f"groups {together}", "saved bytes")} <= saved
