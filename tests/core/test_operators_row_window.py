@@ -182,7 +182,7 @@ def test_windows_of_fewer_rows_are_cut_from_the_largest_one(
             operator.restore(tables)
             assert operator.held_rows == alone.held_rows
             last = until
-    for (size,), elements in found.items():
-        wanted = RowWindow(size, *about)
-        times = range(LAST if size == window.rows else last)
+    for (count,), elements in found.items():
+        wanted = RowWindow(count, *about)
+        times = range(LAST if count == window.rows else last)
         assert [at(elements, t) for t in times] == [expected(wanted, rows, t) for t in times]

@@ -125,6 +125,9 @@ def test_the_last_step_is_each_query_s_own(spark: SparkSession, frame: DataFrame
     assert not sharing(alone._manifest)
 
 
+@pytest.mark.full(
+    reason="three engines; without Spark: tests/core/test_operators_join.py and tests/cql/test_signatures.py"
+)
 def test_joins_over_shorter_windows_read_what_those_over_the_longest_hold(
     spark: SparkSession, frame: DataFrame
 ) -> None:
