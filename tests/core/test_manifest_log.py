@@ -146,7 +146,7 @@ def test_another_version_is_refused_in_snapshots_and_records(tmp_path: Path) -> 
         log.commit(manifest)
     for path in sorted(tmp_path.iterdir()):
         text = path.read_text()
-        path.write_text(text.replace('"version": 8', '"version": 7'))
+        path.write_text(text.replace('"version": 9', '"version": 8'))
         with pytest.raises(QueryError, match=r"is of another version of this library: its format .*\n  hint: finish"):
             ManifestLog(tmp_path).load(None, 9)
         path.write_text(text)

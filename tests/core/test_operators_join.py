@@ -15,10 +15,11 @@ from anabranch.constraints.config import ConstraintConfig
 from anabranch.joins import overlaps, window_store
 from anabranch.joins.cache_candidates import Candidate
 from anabranch.operators import constrained_join, join_window, table_chunks
-from anabranch.operators.base import EVER, FOREVER, Operator, Tick
+from anabranch.operators.base import EVER, FOREVER, Operator, Port, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.constrained_join import ConstrainedJoin
 from anabranch.operators.join import KeyClass, MultiJoin
+from anabranch.operators.join_ranges import JoinRanges
 from anabranch.operators.xjoin import XJoin
 from tiers import tiers
 
@@ -211,6 +212,58 @@ def test_any_cut_gives_the_definition(name: str, seed: int) -> None:
             found = run(sides, case, cuts, rng, codes, swap)
             assert [at(found, t) for t in INSTANTS] == want
             assert all(row["_start"] < row["_end"] for row in found)
+
+
+RANGED = [f"{name}{kind}" for name in ("two", "star", "theta chain") for kind in ("", ", with caches")]
+
+
+@pytest.mark.usefixtures("eager", "kernels")
+@pytest.mark.parametrize("name", [name for name in RANGED if name in CASES])
+@pytest.mark.parametrize("seed", tiers(range(6), fast=2))
+def test_joins_over_shorter_windows_are_cut_from_those_over_the_longest(name: str, seed: int) -> None:
+    """The longest windows of some inputs are wanted up to the middle; the last input has ends of its own."""
+    case, rng = CASES[name], np.random.default_rng(seed)
+    inputs = tuple(range(case.inputs - 1))
+    wanted: tuple[Port, ...] = tuple(tuple(rng.integers(0, 7, len(inputs)).tolist()) for _ in range(3))
+    sides = [draw(rng, i, 20 - 2 * case.inputs) for i in range(case.inputs)]
+    sides[:-1] = [[row | {"_weight": 1} for row in side if row["_start"] >= 0 < row["_weight"]] for side in sides[:-1]]
+    cuts = [0, *sorted(rng.choice(np.arange(1, LAST), 4, replace=False).tolist()), LAST]
+    left, join, found = wanted, ranged(case, inputs, wanted), {port: list[Row]() for port in wanted}
+    for number, (start, until) in enumerate(pairwise(cuts)):
+        due = [[row for row in side if start <= max(row["_start"], 0) < until] for side in sides]
+        tables = [to_table(rows, i, case, 10**9) for i, rows in enumerate(due)]
+        for port, table in join.ports(tables, Tick(start, until)).items():
+            found[port or ()] += table.to_pylist()
+        if number == 2:
+            left, tables, last = left[1:], join.snapshot(), until
+            join = ranged(case, inputs, left)
+            join.restore(tables)
+    for port in found:
+        lengths = [*port, None]
+        ended = [[row | ends_of(row, length) for row in side] for side, length in zip(sides, lengths, strict=True)]
+        for t in INSTANTS if port in left else range(last):
+            assert at(found[port], t) == expected(ended, case, t)
+        assert all(row["_start"] < row["_end"] for row in found[port])
+
+
+def ranged(case: Case, inputs: tuple[int, ...], wanted: tuple[Port, ...]) -> MultiJoin:
+    ranges = JoinRanges(inputs, tuple(sorted(set(wanted))))
+    return MultiJoin(case.inputs, case.keys, case.comparisons, cache_bytes=case.cache_bytes, ranges=ranges)
+
+
+def ends_of(row: Row, length: int | None) -> Row:
+    return {} if length is None else {"_end": row["_start"] + length + 1}
+
+
+def test_rows_of_windows_of_several_lengths_are_held_once() -> None:
+    lengths = ((90,), (40,), (7,))
+    several, longest = (MultiJoin(2, KEYS, ranges=JoinRanges((1,), each)) for each in (lengths, lengths[:1]))
+    for time in range(200):
+        tables = [window([time], time, time + 1), window([time], time, FOREVER, name="m")]
+        several.ports(tables, Tick(time, time + 1))
+        longest.ports(tables, Tick(time, time + 1))
+    assert several.held_rows == longest.held_rows > 90
+    assert several.held_bytes == longest.held_bytes
 
 
 def window(n: list[int], start: int, end: int, weight: int = 1, name: str = "n") -> pa.Table:

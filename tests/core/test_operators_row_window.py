@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch.operators import arrangement, table_chunks
-from anabranch.operators.base import FOREVER, Tick
+from anabranch.operators.base import FOREVER, Port, Tick
 from anabranch.operators.row_window import RowWindow, row_windows
 from tiers import tiers
 
@@ -167,22 +167,22 @@ def test_windows_of_fewer_rows_are_cut_from_the_largest_one(
     rng = np.random.default_rng(seed)
     rows = stream(rng, int(rng.integers(20, 70)))
     about = (window.partition, window.order, window.slide_rows, window.span)
-    sizes: tuple[int, ...] = (window.rows, window.rows + 1, window.rows + 4)
+    sizes: tuple[Port, ...] = tuple((window.rows + more,) for more in (0, 1, 4))
     operator, found = row_windows(*about, sizes), {size: list[Row]() for size in sizes}
     cuts = sorted(rng.choice(np.arange(1, LAST), 5, replace=False).tolist())
     alone = fresh(window)
     for number, (start, until) in enumerate(pairwise([0, *cuts, LAST])):
         due = to_table([row for row in rows if start <= row["_time"] < until], window, 10**9)
         for size, table in operator.ports([due], Tick(start, until)).items():
-            found[size or 0] += table.to_pylist()
+            found[size or ()] += table.to_pylist()
         alone.advance([due], Tick(start, until))
         if number == len(cuts) // 2:
-            sizes, tables = (window.rows,), operator.snapshot()
-            operator = row_windows(*about, sizes)
+            tables = operator.snapshot()
+            operator = row_windows(*about, ((window.rows,),))
             operator.restore(tables)
             assert operator.held_rows == alone.held_rows
             last = until
-    for size, elements in found.items():
-        wanted = RowWindow(size, *about)
-        times = range(LAST if size == window.rows else last)
+    for (count,), elements in found.items():
+        wanted = RowWindow(count, *about)
+        times = range(LAST if count == window.rows else last)
         assert [at(elements, t) for t in times] == [expected(wanted, rows, t) for t in times]

@@ -121,13 +121,22 @@ def test_windows_that_are_nearly_as_long_would_be_shared() -> None:
 
 def test_all_operators_over_a_window_are_one_finding() -> None:
     text = (
-        "Select p.dst, Count(*) As n From packets [Range {} Minutes] p, flows [Range 1 Hour] f "
-        "Where p.dst = f.dst Group By p.dst"
+        "Select n, Count(*) As many From (Select Count(*) As n, dst From packets [Range {} Minutes] Group By dst) "
+        "Group By n"
     )
     [found] = equal_windows(workload(a=text.format(6), b=text.format(5)))
-    assert found.what == "groups and join of a and b would be shared if their windows were equal"
+    assert found.what == "groups of a and b would be shared if their windows were equal"
     assert "2 fewer operators" in found.why
     assert found.change == "in b, write packets [Range 6 Minutes] instead of [Range 5 Minutes]"
+
+
+def test_joins_share_over_windows_of_any_length() -> None:
+    text = "Select p.dst, f.ts From packets [Range {} Minutes] p, flows [Range {} Hours] f Where p.dst = f.dst"
+    assert not equal_windows(workload(a=text.format(6, 2), b=text.format(5, 2)))
+    inside = "Select dst, size From packets [Range {} Minutes] Where dst In (Select dst From flows [Now])"
+    assert not equal_windows(workload(a=inside.format(6), b=inside.format(5)))
+    [found] = equal_windows(workload(a=text.format("6 Minutes Slide 1", 2), b=text.format("5 Minutes Slide 1", 2)))
+    assert found.what.startswith("join of a and b would be shared")
 
 
 def test_windows_over_rows_and_slides_count_as_well() -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Literal
 
@@ -35,10 +36,35 @@ RULES = (
     "Select u.rule, Count(*) As n From s1 [Range 2 Seconds] As x, rules As u Where x.a > u.low Group By u.rule",
 )
 """What templates become: the rules are a relation, and are added and removed while queries run."""
-WINDOWS = ("[Now]", "[Range 1 Seconds]", "[Range 3 Seconds]", "[Rows Unbounded]")
+WINDOWS = (
+    "[Now]",
+    "[Range 1 Seconds]",
+    "[Range 2 Seconds]",
+    "[Range 3 Seconds]",
+    "[Range 5 Seconds Slide 2 Seconds]",
+    "[Rows Unbounded]",
+)
+WITH_A_FAMILY = 0.75
+"""Share of the sets in which some queries are the same operator of several inputs, over other windows."""
+FAMILY = 6
+"""Queries that it has at least."""
+FAMILIES = (
+    "Select x.k, x.a, y.b From s1 {} As x, s1 {} As y Where x.k = y.k",
+    "Select Istream(x.k, y.a) From s1 {} As x, s1 {} As y Where x.j = y.k",
+    "Select x.k, Count(*) As n From s1 {} As x, s1 {} As y Where x.k = y.k And x.a < y.b Group By x.k",
+    "Select x.k, y.j, z.a From s1 {} As x, s1 {} As y, s1 {} As z Where x.k = y.k And y.j = z.j",
+    "Select x.k, x.a, y.a As b From s1 {} As x Left Join s1 {} As y On x.k = y.a",
+    "Select k, j From s1 {} Intersect Select j, k From s1 {}",
+    "Select k From (Select Istream(k, a) From s1 [Now]) {} As x Except All Select j From s1 {}",
+    "Select k From (Select k From s1 Where a > 0) {} As x Intersect All Select j From s1 {} Where b > 0",
+    "Select k From (Select Istream(k) From s1 [Now]) {} As x Except Select j From (Select j From s1) {} As y",
+    "Select j From (Select Dstream(j, k) From s1 [Now]) {} As x Intersect Select k From (Select k From s1) {} As y",
+    "Select x.k, x.a From s1 {} As x Where x.a In (Select y.b From s1 {} As y)",
+    "Select x.k, x.b From s1 {} As x Where Not Exists (Select * From s1 {} As y Where y.a = x.b)",
+)
 _COMPARED = re.compile(r"([<>=] )(\d)\b")
 _SIZES = re.compile(r"(Rows )(\d+)")
-_WINDOW = re.compile(r"\[(Now|Range \d+ Seconds?|Rows Unbounded)\]")
+_WINDOW = re.compile(r"\[(Now|Rows Unbounded|Range (Unbounded|\d+ \w+)( Slide \d+ \w+)?)\]")
 
 
 @dataclass(frozen=True)
@@ -71,15 +97,32 @@ def query_set(seed: int, most: int = LARGEST) -> QuerySet:
     if rng.random() < WITH_RULES:
         case = replace(case, relations=(*case.relations, _rules(rng)))
         texts[: 1 + count // 8] = [rng.choice(RULES) for _ in texts[: 1 + count // 8]]
+    if rng.random() < WITH_A_FAMILY:
+        size = max(FAMILY, count // 2)
+        busiest = max(case.streams, key=lambda each: len(each.rows)).name
+        texts[-size:] = _family(size, busiest, rng)
     return QuerySet(case, tuple(_events(texts, ticks, rng)))
 
 
+def _family(size: int, stream: str, rng: random.Random) -> list[str]:
+    """A query, and others that differ from it in the window of one input: each input has its turn."""
+    text = rng.choice(FAMILIES).replace("s1", stream)
+    windows = [rng.choice(WINDOWS) for _ in range(text.count("{}"))]
+    found = [text.format(*windows)]
+    for place in islice(cycle(range(len(windows))), size - 1):
+        others = [window for window in WINDOWS if window != windows[place]]
+        found.append(text.format(*windows[:place], rng.choice(others), *windows[place + 1 :]))
+    return found
+
+
 def _almost(text: str, rng: random.Random) -> str:
-    """A query with another constant, window of rows, or window of time."""
-    pattern = rng.choice((_COMPARED, _SIZES, _WINDOW))
-    if pattern is _WINDOW:
-        return pattern.sub(lambda _: rng.choice(WINDOWS), text, count=1)
-    return pattern.sub(lambda found: found[1] + str(rng.randrange(1, 4)), text, count=1)
+    """A query with another constant, window of rows, or window of time: wherever one stands."""
+    found = [(pattern, each) for pattern in (_COMPARED, _SIZES, _WINDOW) for each in pattern.finditer(text)]
+    if not found:
+        return text
+    pattern, place = rng.choice(found)
+    other = rng.choice(WINDOWS) if pattern is _WINDOW else place[1] + str(rng.randrange(1, 4))
+    return text[: place.start()] + other + text[place.end() :]
 
 
 def _rules(rng: random.Random) -> Relation:
@@ -102,10 +145,11 @@ def _events(texts: Sequence[str], ticks: int, rng: random.Random) -> Iterator[tu
     waiting = {f"q{number}": text for number, text in enumerate(texts)}
     paused: set[str] = set()
     running: set[str] = set()
+    at_once = rng.choice((0.6, 1.0, 1.0))  # who begins later shares with nobody that began before
     for tick in range(ticks):
         events = []
         for name, text in list(waiting.items()):
-            if rng.random() < (0.6 if tick == 0 else 0.4) or tick == ticks - 1:
+            if rng.random() < (at_once if tick == 0 else 0.4) or tick == ticks - 1:
                 events.append(Event("register", name, text))
                 running.add(name)
                 del waiting[name]

@@ -17,6 +17,8 @@ COLUMNS = (("k", "bigint"), ("a", "bigint"), ("b", "bigint"))
 CASE = Case((Stream("s", COLUMNS, ()), Stream("r", COLUMNS, ())), (), "", Cuts({"s": (1,), "r": (1,)}, 2))
 JOIN = "From s [Range 5 Seconds] x, r [Range 5 Seconds] y Where x.k = y.k"
 LONGER = "From s [Range 6 Seconds] x, r [Range 5 Seconds] y Where x.k = y.k"
+SLIDING = "From s [Range {} Seconds Slide 1 Second] x, r [Range 5 Seconds] y Where x.k = y.k"
+MEMBER = "Where k In (Select k From r [Range 5 Seconds])"
 GROWING = "From s x, r [Range 5 Seconds] y Where x.k = y.k"
 
 
@@ -61,9 +63,27 @@ def shared(one: str | Query, other: str | Query) -> list[str]:
         (
             f"Select x.k, x.a {JOIN}",
             f"Select x.k, x.a {LONGER}",
-            [],
+            ["join"],
         ),
         (f"Select x.k, x.a {JOIN}", f"Select x.k, x.a {GROWING}", []),
+        (f"Select x.k, x.a {SLIDING.format(5)}", f"Select x.k, x.a {SLIDING.format(6)}", []),
+        (f"Select x.k, x.a {SLIDING.format(5)}", f"Select x.k, x.a {GROWING}", []),
+        (f"Select x.k, x.a {SLIDING.format(5)}", f"Select x.k, x.a {JOIN}", []),
+        (
+            f"Select k, a From s [Range 5 Seconds] {MEMBER}",
+            f"Select k, a From s [Range 9 Seconds] {MEMBER}",
+            ["distinct", "semi join"],
+        ),
+        (
+            f"Select k, a From s [Now] {MEMBER}",
+            f"Select k, a From s {MEMBER}",
+            ["distinct"],
+        ),
+        (
+            f"Select k, a From s [Range 5 Seconds Slide 1 Second] {MEMBER}",
+            f"Select k, a From s {MEMBER}",
+            ["distinct"],
+        ),
         ("Select k, a From s [Rows 1000]", "Select a, k From s [Rows 200]", ["window of rows"]),
         (
             "Select k, Sum(a) As n From s [Partition By k Rows 10] Group By k",

@@ -396,6 +396,8 @@ def test_queries_come_and_go_while_others_run(feed: Feed, spark: SparkSession) -
     history = {f"history_{name}": text for name, text in (("busy", BUSY), ("small", SMALL), ("strange", STRANGE))}
     for name, text in history.items():
         engine.query(text, name, history=True).start()
+    filled = {name: engine.queries[name].filled_since for name in ("busy", "history_busy", "later_busy")}
+    assert filled == {"busy": None, "history_busy": None, "later_busy": moment(4)}
     small.pause()
     busy.pause()
     before_pause = answered(busy.to_dataframe()), answered(small.to_dataframe())

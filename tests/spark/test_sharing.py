@@ -125,6 +125,38 @@ def test_the_last_step_is_each_query_s_own(spark: SparkSession, frame: DataFrame
     assert not sharing(alone._manifest)
 
 
+@pytest.mark.full(
+    reason="three engines; without Spark: tests/core/test_operators_join.py and tests/cql/test_signatures.py"
+)
+def test_joins_over_shorter_windows_read_what_those_over_the_longest_hold(
+    spark: SparkSession, frame: DataFrame
+) -> None:
+    """Rows are held once: the operator has as many bytes as it has for the query over the longest windows alone."""
+    join = "From readings [Range {} Seconds] a, readings [Range 25 Seconds] b Where a.sensor = b.sensor"
+    other = "(Select sensor From readings [Now] Where value > 90)"
+    texts = {
+        "long": f"Select a.sensor, a.value, b.seq {join.format(30)}",
+        "half": f"Select Istream(a.value, a.sensor, b.seq) {join.format(15)}",
+        "short": f"Select b.seq, a.sensor, a.value {join.format(2)} And a.value + b.seq < 200",
+        "in_long": f"Select sensor, value From readings [Range 30 Seconds] Where sensor In {other}",
+        "in_short": f"Select sensor, value From readings [Range 2 Seconds] Where sensor In {other}",
+        "not_long": f"Select sensor, value From readings [Range 30 Seconds] Where sensor Not In {other}",
+        "not_short": f"Select value, sensor From readings [Range 2 Seconds] Where sensor Not In {other}",
+    }
+    made, apart, longest = (engine(spark, frame) for _ in range(3))
+    for name, text in texts.items():
+        made.query(text, name=name)
+        apart.query(text, name=name, share=False)
+    longest.query(texts["long"], name="long")
+    assert bags(made.run_batch()) == bags(apart.run_batch())
+    shared = {node.queries: node for node in shared_nodes(made._manifest, {}, made._runner.reports)}
+    assert {("long", "half", "short"), ("in_long", "in_short"), ("not_long", "not_short")} <= set(shared)
+    longest.run_batch()
+    [node] = longest._manifest.nodes
+    alone = [each.base_bytes for (name, _), each in longest._runner.reports.items() if name == node]
+    assert shared["long", "half", "short"].bytes == sum(alone) > 0
+
+
 def test_joins_that_hand_on_different_columns_are_not_one(spark: SparkSession, frame: DataFrame) -> None:
     columns = frame.selectExpr("*", "seq % 2 As two", "seq % 5 As five")
     join = "readings [Range 9 Seconds] a, readings [Now] b Where a.value = b.value"
@@ -207,7 +239,9 @@ def test_the_file_work_of_a_tick_does_not_grow_with_its_queries(spark: SparkSess
     assert operations(5) == operations(2)
 
 
-def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again_and_may_be_dropped(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     def write(first: int, last: int) -> None:
         spark.createDataFrame(ROWS[first:last], SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
 
@@ -220,11 +254,15 @@ def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark:
     source = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
     made.stream("readings", source, timestamp="ts", sequence="seq")
     a, b = (made.query(COUNT, name=name) for name in "ab")
-    a.start()
-    b.start()
+    alone = made.query(COUNT, name="alone", share=False)
+    told = "Select Istream(entity, property, value) From SysStream [Now] Where property Like 'saved %'"
+    seen = made.query(told, name="seen")
+    for query in (a, b, alone, seen):
+        query.start()
     a.await_idle(300)
     b.await_idle(300)
     assert nodes()[0] == nodes()[1]
+    [together] = nodes()[0]
     b.pause()
     write(50, 100)
     a.await_idle(300)
@@ -233,13 +271,21 @@ def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again(spark:
     write(100, 150)
     a.await_idle(300)
     b.await_idle(300)
-    write(150, 200)
+    write(150, 180)
     a.await_idle(300)
     b.await_idle(300)
     assert nodes()[0] == nodes()[1]
     answers = bags({"a": a.to_dataframe(), "b": b.to_dataframe()})
-    made.stop()
     assert answers["a"] == answers["b"]
+    made.drop("b")
+    write(180, 200)
+    a.await_idle(300)
+    alone.await_idle(300)
+    answers |= bags({"a, later": a.to_dataframe(), "alone": alone.to_dataframe()})
+    made.stop()
+    saved = {(row["entity"], row["property"]) for row in seen.to_dataframe().where("value > 0").collect()}
+    assert {(f"groups {together}", "saved rows"), (f"groups {together}", "saved bytes")} <= saved
+    assert answers["a"] < answers["a, later"] == answers["alone"]
 
 
 def test_a_tick_without_rows_does_the_same_file_work_for_any_number_of_queries(

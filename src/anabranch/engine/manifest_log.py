@@ -18,7 +18,7 @@ from anabranch.engine.manifest import Manifest
 from anabranch.engine.tick_records import applied, as_json, changes
 from anabranch.errors import QueryError
 
-VERSION = 8
+VERSION = 9
 SNAPSHOT_TICKS = 100
 """Ticks from one snapshot to the next, at most."""
 SNAPSHOT_BYTES = 1_000_000

@@ -48,7 +48,7 @@ class SharedNode:
 
     @property
     def saved_rows(self) -> int:
-        """Rows of state that queries would hold besides if each had its own."""
+        """Rows of state that queries would hold besides if each had its own; over shorter windows, at most."""
         return self.rows * (len(self.queries) - 1)
 
     @property

@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ from anabranch.joins.probe_report import ProbeReport
 from anabranch.ordering.base import Seed
 
 Micros = npt.NDArray[np.int64]
+Port: TypeAlias = tuple[int, ...]
+"""One of several outputs of an operator: the sizes of the windows over which it is wanted."""
 
 START, END, WEIGHT = "_start", "_end", "_weight"
 ELEMENT = (START, END, WEIGHT)
@@ -87,7 +90,7 @@ class Operator(ABC):
         """
         yield self.advance(inputs, tick)
 
-    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[int | None, pa.Table]:
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[Port | None, pa.Table]:
         """Like `advance`, for an operator that has several outputs."""
         return {None: self.advance(inputs, tick)}
 

@@ -62,7 +62,7 @@ class ConstrainedJoin(MultiJoin):
 
     Parameters
     ----------
-    inputs, keys, comparisons, policy
+    inputs, keys, comparisons, policy, leading
         As for `MultiJoin`.
     mode
         What becomes of rows that are not needed.
@@ -84,8 +84,9 @@ class ConstrainedJoin(MultiJoin):
         declared: Declared = (),
         titles: tuple[str, ...] = (),
         take_back: tuple[str, ...] = (),
+        leading: tuple[int, ...] = (),
     ) -> None:
-        super().__init__(inputs, keys, comparisons, policy)
+        super().__init__(inputs, keys, comparisons, policy, leading)
         self.config = replace(CONFIG, mode=mode)
         self._take_back = take_back
         self._declared, self._titles = declared, titles or tuple(map(str, range(inputs)))

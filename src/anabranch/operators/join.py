@@ -34,9 +34,10 @@ from anabranch.joins.cache_states import CacheConfig
 from anabranch.joins.graph import tree_of
 from anabranch.joins.probe_pipeline import Check, Combinations, JoinRules, ProbePipeline
 from anabranch.joins.probe_report import ProbeReport, take_report
-from anabranch.operators.base import Operator, Tick
+from anabranch.operators.base import Operator, Port, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.elements import Flags, Rows, bare, elements, same
+from anabranch.operators.join_ranges import JoinRanges
 from anabranch.operators.join_window import JoinWindow
 from anabranch.operators.payload import are_codes
 from anabranch.ordering import Seed, make
@@ -73,6 +74,8 @@ class MultiJoin(Operator):
         What caches of partial results may take; with 0 there are none.
     caching
         How they are chosen.
+    ranges
+        Inputs that are windows over time, and for which lengths of them the join is wanted.
     """
 
     def __init__(
@@ -86,8 +89,10 @@ class MultiJoin(Operator):
         clock: Callable[[], float] = time.thread_time,
         cache_bytes: int = 0,
         caching: CacheConfig = CACHING,
+        ranges: JoinRanges | None = None,
     ) -> None:
         self.inputs = inputs
+        self._ranges = ranges or JoinRanges((), ((),))
         self._cache_bytes, self._caching = cache_bytes, caching
         self.caches: AdaptiveCaches | None = None
         self.keys = keys
@@ -134,27 +139,37 @@ class MultiJoin(Operator):
         return tuple(take_report(each, self.caches) for each in self.pipelines)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
-        """The combinations of new elements with all others."""
+        """The combinations of new elements with all others, over the longest windows."""
+        result = self._gathered(self._combinations(inputs))
+        self._tidy(tick)
+        return result
+
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[Port | None, pa.Table]:
+        """The same, over windows of each wanted length."""
+        found, stores = self._combinations(inputs), [window.store for window in self._windows]
+        parts = {port: self._gathered(self._ranges.part(found, port, stores)) for port in self._ranges.wanted}
+        self._tidy(tick)
+        return {port or None: part for port, part in parts.items()}
+
+    def _combinations(self, inputs: Sequence[pa.Table]) -> list[Combinations]:
         self._begin([table.schema for table in inputs])
         for window, table in zip(self._windows, inputs, strict=True):
             window.append(table.slice(0, 0))  # all columns are known before the first probe
         found: list[Combinations] = []
         for number, table in enumerate(inputs):
-            first, until = self._windows[number].append(table)
+            first, until = self._windows[number].append(self._ranges.ended(number, table))
             if self.caches is None:
                 found += self.pipelines[number].combinations(first, until)
             else:
                 self.caches.update(number, first, until)
                 found += self.caches.combinations(number, first, until)
-        result = self._gathered(found)
-        self._tidy(tick)
-        return result
+        return found
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Keep the new elements without joining them."""
         self._begin([table.schema for table in inputs])
         for number, table in enumerate(inputs):
-            first, until = self._windows[number].append(table)
+            first, until = self._windows[number].append(self._ranges.ended(number, table))
             if self.caches is not None:
                 self.caches.update(number, first, until)
         self._tidy(tick)
@@ -167,8 +182,8 @@ class MultiJoin(Operator):
         """Take over elements."""
         if tables:
             self._begin([table.schema for table in tables])
-        for window, table in zip(self._windows, tables, strict=True):
-            window.append(table)
+        for number, table in enumerate(tables):
+            self._windows[number].append(self._ranges.ended(number, table))
         if self.pipelines:
             self._begin_caches()
 
@@ -268,3 +283,16 @@ class MultiJoin(Operator):
                 self.caches.tidied(number, settled, gone)
         if self.caches is not None:
             self.caches.end_tick(tick.until)
+
+
+def join_of_ranges(
+    inputs: int,
+    keys: tuple[KeyClass, ...],
+    comparisons: tuple[Comparison, ...],
+    policy: str,
+    leading: tuple[int, ...],
+    ranged: tuple[int, ...],
+    wanted: tuple[Port, ...],
+) -> MultiJoin:
+    """A join of which some inputs are windows over time, for the lengths that are wanted."""
+    return MultiJoin(inputs, keys, comparisons, policy, leading, ranges=JoinRanges(ranged, wanted))

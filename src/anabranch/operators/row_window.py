@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from anabranch.model.arrays import ranges
 from anabranch.operators.arrangement import Arrangement
-from anabranch.operators.base import END, EVER, FOREVER, TIME, Micros, Operator, Tick
+from anabranch.operators.base import END, EVER, FOREVER, TIME, Micros, Operator, Port, Tick
 from anabranch.operators.elements import (
     KEY,
     Rows,
@@ -107,9 +107,9 @@ class RowWindow(Operator):
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the rows of the stream, return the elements that they make or take back."""
-        return self.ports(inputs, tick)[self.rows]
+        return self.ports(inputs, tick)[self.rows,]
 
-    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[int | None, pa.Table]:
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[Port | None, pa.Table]:
         """The elements of each window, by its size."""
         (table,) = inputs
         places = self._places(table)
@@ -120,7 +120,7 @@ class RowWindow(Operator):
         earlier = {size: self._earlier(table, arrivals, size) for size in sizes}
         new = self._new(table, order, arrivals, sizes)
         self._tidy(tick)
-        return {size: stacked([earlier[size], new[size]]) for size in sizes}
+        return {(size,): stacked([earlier[size], new[size]]) for size in sizes}
 
     def snapshot(self) -> list[pa.Table]:
         """The rows that have not left, and the partitions."""
@@ -267,10 +267,10 @@ class RowWindow(Operator):
 
 
 def row_windows(
-    partition: tuple[str, ...], order: tuple[str, ...], slide_rows: int, span: int | None, sizes: tuple[int, ...]
+    partition: tuple[str, ...], order: tuple[str, ...], slide_rows: int, span: int | None, wanted: tuple[Port, ...]
 ) -> RowWindow:
     """Windows of several sizes over the same rows: what the largest one holds serves all."""
-    *smaller, largest = sorted(sizes)
+    *smaller, largest = sorted(size for (size,) in wanted)
     return RowWindow(largest, partition, order, slide_rows, span, tuple(smaller))
 
 

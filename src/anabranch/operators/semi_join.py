@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.joins.probe_report import ProbeReport
-from anabranch.operators.base import END, START, WEIGHT, Operator, Tick
+from anabranch.operators.base import END, START, WEIGHT, Operator, Port, Tick
 from anabranch.operators.elements import concat, elements, ints
-from anabranch.operators.join import MultiJoin
+from anabranch.operators.join import KeyClass, MultiJoin
+from anabranch.operators.join_ranges import JoinRanges, shortened
 from anabranch.ordering.base import Seed
 
 
@@ -35,27 +36,39 @@ class SemiJoin(Operator):
         Anti join.
     policy
         As for `MultiJoin`.
+    ranges
+        The first input is a window over time, which is wanted in some lengths.
     """
 
     def __init__(
         self,
         columns: tuple[str, ...],
         inputs: int,
-        keys: tuple[tuple[tuple[int, str], ...], ...],
+        keys: tuple[KeyClass, ...],
         negated: bool,
         policy: str = "auto",
+        ranges: JoinRanges | None = None,
     ) -> None:
         self._columns = columns
         self._negated = negated
-        self._join = MultiJoin(inputs, keys, policy=policy, columns=columns)
+        self._join = MultiJoin(inputs, keys, policy=policy, columns=columns, ranges=ranges)
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take the elements that came, return those that follow from them."""
-        found = self._join.advance(self._known(inputs), tick).select([*self._columns, START, END, WEIGHT])
+        return self._left(inputs[0], self._join.advance(self._known(inputs), tick))
+
+    def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[Port | None, pa.Table]:
+        """The same, over windows of each wanted length."""
+        found = self._join.ports(self._known(inputs), tick)
+        rows = {port: shortened(inputs[0], *port) if port else inputs[0] for port in found}
+        return {port: self._left(rows[port], each) for port, each in found.items()}
+
+    def _left(self, rows: pa.Table, joined: pa.Table) -> pa.Table:
+        found = joined.select([*self._columns, START, END, WEIGHT])
         if not self._negated:
             return found
         taken = elements(found, ints(found, START), ints(found, END), np.negative(ints(found, WEIGHT)))
-        return concat([inputs[0].select([*self._columns, START, END, WEIGHT]), taken])
+        return concat([rows.select([*self._columns, START, END, WEIGHT]), taken])
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """Bring the state up to date."""
@@ -98,3 +111,15 @@ class SemiJoin(Operator):
     def held_bytes(self) -> int:
         """Bytes of the state in memory, approximately."""
         return self._join.held_bytes
+
+
+def semi_join_of_ranges(
+    columns: tuple[str, ...],
+    inputs: int,
+    keys: tuple[KeyClass, ...],
+    negated: bool,
+    policy: str,
+    wanted: tuple[Port, ...],
+) -> SemiJoin:
+    """A semi or anti join whose first input is a window over time, for the lengths that are wanted."""
+    return SemiJoin(columns, inputs, keys, negated, policy, JoinRanges((0,), wanted))

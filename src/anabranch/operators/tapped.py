@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.joins.probe_report import ProbeReport
-from anabranch.operators.base import ELEMENT, Operator, Tick
+from anabranch.operators.base import ELEMENT, Operator, Port, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
 from anabranch.ordering.base import Seed
 
@@ -69,7 +69,7 @@ class Tap:
 
     columns: tuple[str, ...] = ()
     make: Callable[[], Operator] | None = None
-    port: int | None = None
+    port: Port | None = None
     slides: tuple[int, ...] = ()
 
     def renamed(self, names: Mapping[str, str]) -> Tap:

@@ -34,14 +34,14 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
-from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT
+from anabranch.operators.base import ELEMENT, END, FOREVER, START, TIME, WEIGHT, Operator, Port
 from anabranch.operators.changelog import Changelog
 from anabranch.operators.constrained_join import ConstrainedJoin
 from anabranch.operators.group_by import GroupBy
-from anabranch.operators.join import MultiJoin
+from anabranch.operators.join import MultiJoin, join_of_ranges
 from anabranch.operators.row_window import row_windows
 from anabranch.operators.rstream import RStream
-from anabranch.operators.semi_join import SemiJoin
+from anabranch.operators.semi_join import SemiJoin, semi_join_of_ranges
 from anabranch.operators.set_operation import SetOperator
 from anabranch.operators.tapped import Made
 from anabranch.operators.xjoin import XJoin
@@ -63,7 +63,7 @@ from anabranch.planning.scalars import (
     renamed,
     same,
 )
-from anabranch.planning.shapes import filtered, looking_up, place_of, renaming, slides, tested, title_of
+from anabranch.planning.shapes import filtered, looking_up, place_of, ranged, renaming, slides, tested, title_of
 from anabranch.planning.stages import CHANGED, VALID, Backend, Feed, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
@@ -216,7 +216,7 @@ class _Reader(Generic[Flow]):
         make = Made(row_windows, (plan.partition, order, plan.slide_rows or 1, plan.span))
         feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
-        window = self._stage("window of rows", make, [feed], [flow], output, then, rows)
+        window = self._stage("window of rows", make, [feed], [flow], output, then, (rows,))
         return window if then else self._backend.project(window, same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
@@ -285,25 +285,31 @@ class _Reader(Generic[Flow]):
     def _meet(self, plan: Join, then: Then | None = None, conditions: Sequence[Scalar] = ()) -> Flow:
         columns = [each.columns for each in plan.inputs]
         kept = [(*names, *ELEMENT) for names in columns]
-        flows, keys = self._comparable([self.elements(each) for each in plan.inputs], kept, plan.keys)
+        as_tree = self._plan_of_joins == "xjoin" and len(plan.inputs) > 2
+        with_ends = as_tree or self._constraints != "off"
+        inputs = [(each, None) if with_ends else ranged(each) for each in plan.inputs]
+        flows, keys = self._comparable([self.elements(each) for each, _ in inputs], kept, plan.keys)
         flows = [self._known(flow, number, keys) for number, flow in enumerate(flows)]
         schemas = [self._backend.schema(flow) for flow in flows]
         fields = [schema.field(name) for schema, names in zip(schemas, columns, strict=True) for name in names]
         comparisons, rest = comparisons_of(conditions, columns, schemas)
-        if self._plan_of_joins == "xjoin" and len(flows) > 2:
+        lengths = {number: length for number, (_, length) in enumerate(inputs) if length is not None}
+        if as_tree:
             make = Made(XJoin, (len(flows), keys, comparisons))
         elif self._constraints != "off":
             declared = declared_keys(plan.inputs, self._backend.key_of)
             titles = tuple(map(title_of, plan.inputs))
             back = tuple(titles[number] for number, each in enumerate(plan.inputs) if not both_ends_known(each))
-            how = (self._policy, self._constraints, declared, titles, back)
+            how = (self._policy, self._constraints, declared, titles, back, plan.leading)
             make = Made(ConstrainedJoin, (len(flows), keys, comparisons, *how))
+        elif lengths:
+            make = Made(join_of_ranges, (len(flows), keys, comparisons, self._policy, plan.leading, tuple(lengths)))
         else:
             make = Made(MultiJoin, (len(flows), keys, comparisons, self._policy, plan.leading))
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
         led = ", ".join(names[number] for number in plan.leading)
-        title = f"join leading {led}" if led else "join"
-        found = self._stage(title, make, feeds_of(columns, keys), flows, output, then, inputs=names)
+        title, port = f"join leading {led}" if led else "join", tuple(lengths.values()) or None
+        found = self._stage(title, make, feeds_of(columns, keys), flows, output, then, port, names)
         return self._backend.filter(found, rest) if rest else found
 
     @property
@@ -313,7 +319,8 @@ class _Reader(Generic[Flow]):
     def _member(self, plan: Member, then: Then | None) -> Flow:
         """Rows are joined with the distinct keys of the other sides."""
         base, tests = tested(plan)
-        columns, flows, pairs = [plan.columns], [self.elements(base)], list[tuple[str, str]]()
+        rows, length = ranged(base)
+        columns, flows, pairs = [plan.columns], [self.elements(rows)], list[tuple[str, str]]()
         keys: Keys = ()
         for number, test in enumerate(tests, start=1):
             first = len(pairs)
@@ -328,11 +335,13 @@ class _Reader(Generic[Flow]):
         flows, keys = self._comparable(flows, kept, keys, pairs)
         keys = merged(keys)
         flows[1:] = [self._known(flow, number, keys) for number, flow in enumerate(flows[1:], start=1)]
-        make = Made(SemiJoin, (plan.columns, len(flows), keys, plan.negated, self._policy))
+        made: Callable[..., Operator] = SemiJoin if length is None else semi_join_of_ranges
+        make = Made(made, (plan.columns, len(flows), keys, plan.negated, self._policy))
         output = fields_of(self._backend.schema(flows[0]), plan.columns, TIMES)
         title = "anti join" if plan.negated else "semi join"
         asked = (title_of(base), *(title_of(test.other) for test in tests))
-        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, inputs=asked)
+        port = None if length is None else (length,)
+        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, port, asked)
 
     def _comparable(
         self,
@@ -495,7 +504,7 @@ class _Reader(Generic[Flow]):
         flows: Sequence[Flow],
         output: pa.Schema,
         then: Then | None = None,
-        port: int | None = None,
+        port: Port | None = None,
         inputs: tuple[str, ...] = (),
     ) -> Flow:
         self._stages += 1

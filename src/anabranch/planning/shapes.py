@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anabranch.logical_plan import (
     Aggregate,
     Distinct,
@@ -93,6 +95,21 @@ def looking_up(plan: Join) -> list[int] | None:
         if len(moving) < len(plan.inputs) and linked(moving, plan.keys) and (momentary or steady):
             return moving
     return None
+
+
+def ranged(plan: Plan) -> tuple[Plan, int | None]:
+    """A window over time that holds rows as they come, behind filters and projections: without its end, and its length.
+
+    Any other plan is left as it is, without a length.
+    """
+    match plan:
+        case Window() if plan.by_time and plan.slide is None and plan.span is not None:
+            return replace(plan, span=None), plan.span
+        case Filter() | Project():
+            below, span = ranged(plan.input)
+            return replace(plan, input=below), span
+        case _:
+            return plan, None
 
 
 def filtered(plan: Plan) -> tuple[tuple[Scalar, ...], Plan]:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from anabranch.logical_plan import Scalar, Scan
-from anabranch.operators.base import TIME, WEIGHT
+from anabranch.operators.base import TIME, WEIGHT, Port
 from anabranch.operators.tapped import Made, Tap
 from anabranch.planning.probes import Probe
 from anabranch.planning.scalars import fields_of
@@ -105,7 +105,7 @@ class Stage:
     instants: tuple[str, ...] = ()
     slides: tuple[int, ...] = ()
     then: Then | None = None
-    port: int | None = None
+    port: Port | None = None
     inputs: tuple[str, ...] = ()
 
     @property

@@ -15,7 +15,7 @@ equal rows meet there already, and an operator belongs to the streams of the que
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.logical_plan import (
     Aggregate,
@@ -23,6 +23,7 @@ from anabranch.logical_plan import (
     Join,
     Member,
     Plan,
+    Project,
     Query,
     SetOperation,
     ToStream,
@@ -31,7 +32,7 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.planning.rules import inserts_only, rewrite
-from anabranch.planning.shapes import place_of, renaming
+from anabranch.planning.shapes import place_of, ranged, renaming
 from anabranch.workload.plan_identity import EXACT, Identity
 
 
@@ -82,7 +83,20 @@ class PlanOperator:
 
     def identity(self, told_apart: Identity = EXACT) -> str:
         """Equal for operators that are one, if all their windows are told apart."""
-        return f"{self.answer} {told_apart.of(self.plan)} of {', '.join(self.streams)}"
+        return f"{self.answer} {told_apart.of(_without_lengths(self.plan))} of {', '.join(self.streams)}"
+
+
+def _without_lengths(plan: Plan) -> Plan:
+    """A join without the lengths of windows that do not set operators apart: the longest ones serve all."""
+    match plan:
+        case Project():
+            return replace(plan, input=_without_lengths(plan.input))
+        case Join():
+            return replace(plan, inputs=tuple(ranged(each)[0] for each in plan.inputs))
+        case Member() if not isinstance(plan.input, Member):
+            return replace(plan, input=ranged(plan.input)[0])
+        case _:
+            return plan
 
 
 def operators(query: Query) -> list[PlanOperator]:
