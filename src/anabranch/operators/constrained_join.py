@@ -124,11 +124,6 @@ class ConstrainedJoin(MultiJoin):
         if self.idle:
             super().limit_caches(cache_bytes)
 
-    def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
-        """The combinations of new elements with all others."""
-        self._bring_back(inputs)
-        return super().advance(inputs, tick)
-
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
         """As `advance`: what is set aside depends on what is found."""
         if self._keeper is not None and self.config.mode == "exact":
@@ -216,6 +211,10 @@ class ConstrainedJoin(MultiJoin):
 
     def _is_within(self, declared: tuple[int, tuple[str, ...]], number: int, place: int) -> bool:
         return declared[0] == number and set(declared[1]) <= set(self._names(number, place))
+
+    def _combinations(self, inputs: Sequence[pa.Table]) -> list[Combinations]:
+        self._bring_back(inputs)
+        return super()._combinations(inputs)
 
     def _bring_back(self, inputs: Sequence[pa.Table]) -> None:
         """Of the rows on disk, those to which new rows lead: they are in their windows for this tick, as old ones."""
