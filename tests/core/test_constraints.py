@@ -15,7 +15,7 @@ from anabranch.constraints.arrivals import Arrivals, Filter
 from anabranch.constraints.config import KINDS, ConstraintConfig, Kind, Mode
 from anabranch.constraints.constraint_set import Given
 from anabranch.constraints.join_graph import Edge, JoinGraph
-from anabranch.constraints.key_observer import Comparison, KeyObserver
+from anabranch.constraints.key_observer import KeyComparison, KeyObserver
 from anabranch.constraints.kmon import KMonJoin
 from anabranch.constraints.sliding_window_join import SlidingWindowJoin
 from anabranch.constraints.windows import Range, Rows, Unbounded, Window
@@ -456,7 +456,7 @@ def unkeyed(draw: st.DrawFn) -> list[tuple[int, int, tuple[int, int]]]:
 def test_keys_that_are_observed_and_revoked_lose_nothing(
     tuples: list[tuple[int, int, tuple[int, int]]], window: Window, sizes: list[int]
 ) -> None:
-    comparisons = (Comparison(0, 1, 0, 0), Comparison(1, 2, 1, 0))
+    comparisons = (KeyComparison(0, 1, 0, 0), KeyComparison(1, 2, 1, 0))
     keys = KeyObserver(3, comparisons, trial_arrivals=4)
     config = ConstraintConfig("exact", "tuples", sample_share=0.1, window_arrivals=5)
     join = KMonJoin(keys, [window] * 3, (2, 2, 2), config)
@@ -468,7 +468,7 @@ def test_keys_that_are_observed_and_revoked_lose_nothing(
 
 
 def test_a_key_is_observed_used_and_revoked_by_a_duplicate() -> None:
-    keys = KeyObserver(2, (Comparison(0, 1, 0, 0),), trial_arrivals=10)
+    keys = KeyObserver(2, (KeyComparison(0, 1, 0, 0),), trial_arrivals=10)
     join = KMonJoin(keys, (Range(100), Range(100)), (1, 1), ConstraintConfig(kinds=frozenset({"rids"})))
     for step in range(12):
         join.advance(Arrivals.of([(1, step, (step,)), (0, step, (step,))], (1, 1), 2 * step))
@@ -483,7 +483,7 @@ def test_a_key_is_observed_used_and_revoked_by_a_duplicate() -> None:
 
 
 def test_a_declared_key_that_is_none_is_told_with_the_two_rows() -> None:
-    keys = KeyObserver(2, (Comparison(0, 1, 0, 0),), declared={(1, 0)})
+    keys = KeyObserver(2, (KeyComparison(0, 1, 0, 0),), declared={(1, 0)})
     join = KMonJoin(keys, (FOREVER, FOREVER), (2, 2))
     with pytest.raises(DataError, match=r"\(5, 1\) and \(5, 2\)"):
         join.advance(Arrivals.of([(1, 0, (5, 1)), (1, 0, (5, 2))], (2, 2)))

@@ -27,7 +27,7 @@ from anabranch.engine import layout, reader
 from anabranch.engine.answer_blocks import BlockFile
 from anabranch.engine.answer_files import SUMMARY_ENTRY, AnswerFiles, Kind, fold
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
-from anabranch.engine.compaction import Compaction, Relation, compaction
+from anabranch.engine.compaction import Compaction, KeptRelation, compaction
 from anabranch.engine.descriptions import Description
 from anabranch.engine.layout import (
     ANSWERS,
@@ -109,10 +109,10 @@ class Checkpoint:
         return AnswerFiles(self.folder, state.number, state.registered, state.floor, self.schema, summed=True)
 
     @property
-    def relation(self) -> Relation:
+    def relation(self) -> KeptRelation:
         state = self.state
         about = (state.position, state.registered, state.floor)
-        return Relation(state.number, self.schema, *about, retained=self.retained)
+        return KeptRelation(state.number, self.schema, *about, retained=self.retained)
 
     def write(self, changes: Sequence[Change], tick: int) -> list[str]:
         """Files of a tick, a file per cell, which do not count yet."""

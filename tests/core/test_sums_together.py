@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from anabranch.expressions import Scalar
 from anabranch.operators.base import END, START, TIME, WEIGHT
-from anabranch.spark.continuous.exchange import Wanted
+from anabranch.spark.continuous.exchange import ExchangeInput
 from anabranch.spark.continuous.flows import Select, Sql, Summed, View
 from anabranch.spark.continuous.sums_together import MOST_TOGETHER, sums_together
 
 ROWS = View("rows", "rows")
 
 
-def summed(number: int, key: str, conditions: list[str], *values: str, view: View = ROWS) -> Wanted:
+def summed(number: int, key: str, conditions: list[str], *values: str, view: View = ROWS) -> ExchangeInput:
     """What an operator wants whose columns are numbered, as those of a query are."""
     names = {f"v{place}_{number}": Scalar.parsed(value) for place, value in enumerate(values)}
     items = {f"key_{number}": Scalar.parsed(key)} | names
@@ -28,7 +28,7 @@ def summed(number: int, key: str, conditions: list[str], *values: str, view: Vie
     source = Summed(flow, (f"key_{number}",), tuple((name, f"sum_{name}", True) for name in names), timed=False)
     columns = tuple((name, Scalar.reading(name), pa.int64()) for name in source.columns)
     select = Select(source, tuple((name, scalar) for name, scalar, _ in columns))
-    return Wanted(select, Scalar.call("abs", Scalar.reading(f"key_{number}")), columns)
+    return ExchangeInput(select, Scalar.call("abs", Scalar.reading(f"key_{number}")), columns)
 
 
 def test_operators_that_differ_in_conditions_share_an_aggregation_and_others_do_not() -> None:
@@ -53,7 +53,7 @@ def duckdb_session() -> duckdb.DuckDBPyConnection:
     return session
 
 
-def answers(wanted: Wanted, table: pa.Table) -> list[tuple[object, ...]]:
+def answers(wanted: ExchangeInput, table: pa.Table) -> list[tuple[object, ...]]:
     """The rows that it wants, as DuckDB finds them."""
     condition = " AND ".join(f"({each.sql})" for each in wanted.select.conditions) or "true"
     columns = ", ".join(f"{scalar.sql} AS {name}" for name, scalar, _ in wanted.columns)

@@ -28,7 +28,7 @@ from anabranch.operators.tapped import TappedOperator
 from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.probes import Probe
 from anabranch.planning.reading import JoinPlan, read
-from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Feed, Items, Stage, first
+from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Distribution, Items, Stage, first
 from chaos import JoinChaos
 from cql.oracle import normalised
 from cql.streams import Case, Relation, Row, Stream
@@ -260,14 +260,14 @@ class LocalFlows:
     def emitted(self, stage: Stage, flows: Sequence[pa.Table]) -> dict[str, pa.Table]:
         """What each tap of the operator gives."""
         count = 1 if stage.single else self.cells.count
-        coded = [self._coded(flow, feed) for flow, feed in zip(flows, stage.feeds, strict=True)]
+        coded = [self._coded(flow, distribution) for flow, distribution in zip(flows, stage.distributions, strict=True)]
         columns = [flow.column_names for flow in coded]
         tick = replace(self._with_instants(stage), origin=first(self.origins, stage.streams))
         out = []
         for cell in range(count):
             parts = [
-                _numbered(flow.filter(pa.array(self._here(flow, feed, cell, count))), number)
-                for number, (flow, feed) in enumerate(zip(coded, stage.feeds, strict=True))
+                _numbered(flow.filter(pa.array(self._here(flow, distribution, cell, count))), number)
+                for number, (flow, distribution) in enumerate(zip(coded, stage.distributions, strict=True))
             ]
             table = pa.concat_tables(parts, promote_options="default")
             out.append(self.cells.advance(stage, cell, columns, table, tick))
@@ -282,8 +282,8 @@ class LocalFlows:
         own = times[self.cells.tap(stage)] if stage.instants else self.tick.instants
         return replace(self.tick, instants=own, slides=stage.slides, taps=times)
 
-    def _coded(self, flow: pa.Table, feed: Feed) -> pa.Table:
-        for name, columns in feed.codes:
+    def _coded(self, flow: pa.Table, distribution: Distribution) -> pa.Table:
+        for name, columns in distribution.codes:
             flow = flow.append_column(name, pa.array(self._codes(flow, columns)))
         return flow
 
@@ -293,12 +293,14 @@ class LocalFlows:
         codes = np.array([_code(row.values()) for row in flow.select(list(columns)).to_pylist()])
         return codes % 3 if self.cells.few_codes else codes
 
-    def _here(self, flow: pa.Table, feed: Feed, cell: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _here(
+        self, flow: pa.Table, distribution: Distribution, cell: int, count: int
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         here = np.ones(len(flow), np.bool_)
         if count == 1:
             return here
-        sizes = [count] if len(feed.routes) == 1 else ([2, 2] if count == 4 else [count, 1])
-        for place, size, columns in zip(np.unravel_index(cell, sizes), sizes, feed.routes, strict=True):
+        sizes = [count] if len(distribution.routes) == 1 else ([2, 2] if count == 4 else [count, 1])
+        for place, size, columns in zip(np.unravel_index(cell, sizes), sizes, distribution.routes, strict=True):
             if columns:
                 here &= self._codes(flow, columns) % size == place
         return here

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import anabranch as ab
 from anabranch import storage
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
-from anabranch.engine.compaction import Relation, compaction
+from anabranch.engine.compaction import KeptRelation, compaction
 from anabranch.engine.descriptions import Description
 from anabranch.engine.layout import ANSWERS, filed, prefix_of
 from anabranch.engine.manifest import Manifest, QueryState
@@ -88,7 +88,7 @@ class BenchCheckpoint:
         for name in (BUSY, *(f"q{number}" for number in range(self.queries - 1))):
             self.manifest.queries[name] = QueryState(f"print-{name}", number=self.manifest.new_number())
         others = [state.number for name, state in self.manifest.queries.items() if name != BUSY]
-        self._others = [Relation(number, SCHEMA, EVER) for number in others]
+        self._others = [KeptRelation(number, SCHEMA, EVER) for number in others]
         about = Description("Select k, Count(*) As n From s Group By k", False, SCHEMA)
         about.save(self.folder, BUSY, f"print-{BUSY}")
 
@@ -101,7 +101,7 @@ class BenchCheckpoint:
         confirm(self.folder, self._write(changes))
         state = self.manifest.queries[BUSY]
         state.rows, state.position = state.rows + len(changes), tick + 1
-        due = compaction(self.folder, tick, [Relation(state.number, SCHEMA, state.position), *self._others])
+        due = compaction(self.folder, tick, [KeptRelation(state.number, SCHEMA, state.position), *self._others])
         if due is not None:
             due.run()
         write_mark(self.folder, self.manifest)

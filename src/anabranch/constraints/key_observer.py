@@ -3,7 +3,7 @@
 A column counts as a key when so many tuples have arrived in a row without a value that a live row had; before that
 nothing is concluded from it. After a duplicate it has to earn that anew.
 
->>> joins = (Comparison(0, 1, 0, 0),)
+>>> joins = (KeyComparison(0, 1, 0, 0),)
 >>> keys = KeyObserver(2, joins, declared={(1, 0)}, trial_arrivals=3)
 >>> keys.graph().directed[0].declared, keys.graph().links_of(1)
 (True, ())
@@ -42,7 +42,7 @@ from anabranch.constraints.join_graph import Edge, JoinGraph, directed
 from anabranch.errors import DataError
 
 
-class Comparison(NamedTuple):
+class KeyComparison(NamedTuple):
     """Two streams are joined where a column of each is equal."""
 
     left: int
@@ -71,7 +71,7 @@ class KeyObserver:
     def __init__(
         self,
         streams: int,
-        comparisons: Sequence[Comparison],
+        comparisons: Sequence[KeyComparison],
         declared: Collection[tuple[int, int]] = (),
         trial_arrivals: int = 10_000,
         called: Mapping[tuple[int, int], str] | None = None,
@@ -124,11 +124,11 @@ class KeyObserver:
         """The join graph with the keys of now."""
         return directed(self._streams, map(self._edge, self._comparisons))
 
-    def _edge(self, each: Comparison) -> Edge:
+    def _edge(self, each: KeyComparison) -> Edge:
         left = self.is_key(each.left, each.left_column)
         right = self.is_key(each.right, each.right_column)
         keys = [(each.left, each.left_column)] * left + [(each.right, each.right_column)] * right
         sure = all(key in self._declared for key in keys)
         turned = left and not right
-        ends = Comparison(each.right, each.left, each.right_column, each.left_column) if turned else each
+        ends = KeyComparison(each.right, each.left, each.right_column, each.left_column) if turned else each
         return Edge(*ends, one_one=left and right, declared=sure, many_many=not (left or right))

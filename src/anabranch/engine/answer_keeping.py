@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from anabranch import storage
 from anabranch.engine.answer_blocks import BlockFile
 from anabranch.engine.answer_files import SUMMARY_ENTRY, Kind
-from anabranch.engine.compaction import DRIVER_BYTES, Relation, compaction
+from anabranch.engine.compaction import DRIVER_BYTES, KeptRelation, compaction
 from anabranch.engine.failures import unwrap
 from anabranch.engine.layout import block_of, last_tick
 from anabranch.engine.manifest import Manifest, QueryState
@@ -75,7 +75,7 @@ class AnswerKeeper:
 
     def _compact(self, queries: Sequence[ContinuousQuery], schemas: Mapping[str, pa.Schema], new: Manifest) -> None:
         relations = [
-            Relation(
+            KeptRelation(
                 state.number,
                 schemas[query.name],
                 state.position,

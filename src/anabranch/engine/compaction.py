@@ -31,7 +31,7 @@ DRIVER_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
-class Relation:
+class KeptRelation:
     """A query whose answer is a relation.
 
     Parameters
@@ -81,7 +81,7 @@ class Compaction:
     tick: int
     before: Path | None
     plain: tuple[Path, ...]
-    relations: tuple[Relation, ...]
+    relations: tuple[KeptRelation, ...]
 
     @property
     def bytes(self) -> int:
@@ -109,7 +109,7 @@ class Compaction:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"path": [str(self.run())]})
 
-    def _add(self, writer: BlockWriter, relation: Relation, old: Any | None, tables: Sequence[pa.Table]) -> None:
+    def _add(self, writer: BlockWriter, relation: KeptRelation, old: Any | None, tables: Sequence[pa.Table]) -> None:
         """Write what the summary has of a relation, given what the one before had, and what has come since."""
         since = 0 if self.before is None else tick_of(self.before)
         fresh = pa.concat_tables([relation.schema.empty_table(), *(conformed(t, relation.schema) for t in tables)])
@@ -134,7 +134,7 @@ class Compaction:
             writer.enter([relation.query], **about)
 
     def _wants_snapshot(
-        self, relation: Relation, fresh: int, changes: int, held: int, links: int, snapshot: int
+        self, relation: KeptRelation, fresh: int, changes: int, held: int, links: int, snapshot: int
     ) -> bool:
         if relation.retained and _ends_block(self.tick) and changes + max(held, 0) > 0:
             return changes > 0 or not _ends_block(snapshot)
@@ -142,7 +142,7 @@ class Compaction:
         return fresh > 0 and (many or relation.current)
 
 
-def compaction(checkpoint: Path, tick: int, relations: Sequence[Relation], first: int = 0) -> Compaction | None:
+def compaction(checkpoint: Path, tick: int, relations: Sequence[KeptRelation], first: int = 0) -> Compaction | None:
     """What is to be done after a tick, if anything; nothing counts before the tick `first`."""
     files = TickFiles(checkpoint)
     before = files.last_summary(first, tick)

@@ -145,7 +145,7 @@ def require_different(df: DataFrame, where: str) -> None:
 
 
 @dataclass(frozen=True)
-class Progress:
+class StreamProgress:
     """What a stream has shown: the largest time, and whether it is silent for longer than it may."""
 
     newest: int | None
@@ -153,16 +153,16 @@ class Progress:
     silent: bool = False
 
 
-def complete_until(streams: Mapping[str, Progress]) -> int | None:
+def complete_until(streams: Mapping[str, StreamProgress]) -> int | None:
     """The watermark: no row before this time is still to come; None while it is unknown.
 
-    >>> complete_until({"a": Progress(100, 5), "b": Progress(80, 0)})
+    >>> complete_until({"a": StreamProgress(100, 5), "b": StreamProgress(80, 0)})
     80
-    >>> complete_until({"a": Progress(100, 5), "b": Progress(80, 0, silent=True)})
+    >>> complete_until({"a": StreamProgress(100, 5), "b": StreamProgress(80, 0, silent=True)})
     95
-    >>> complete_until({"a": Progress(100, 5, silent=True), "b": Progress(80, 0, silent=True)})
+    >>> complete_until({"a": StreamProgress(100, 5, silent=True), "b": StreamProgress(80, 0, silent=True)})
     95
-    >>> complete_until({"a": Progress(100, 5), "b": Progress(None, 0)})
+    >>> complete_until({"a": StreamProgress(100, 5), "b": StreamProgress(None, 0)})
     """
     awaited = [each for each in streams.values() if not each.silent]
     if any(each.newest is None for each in awaited):

@@ -81,7 +81,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Member:
+class NetworkQuery:
     """A query that takes part in a tick."""
 
     query: ContinuousQuery
@@ -129,7 +129,7 @@ class NetworkTick:
     def __init__(
         self,
         setting: Setting,
-        members: Sequence[Member],
+        members: Sequence[NetworkQuery],
         manifest: Manifest,
         until: int,
         prefix: str,
@@ -146,16 +146,16 @@ class NetworkTick:
         self._folder = AnswerFolder(str(setting.folder), filed(prefix))
         self._reports = reports
         self._rows = rows
-        self._chosen: dict[str, tuple[Member, CellStep]] = {}
+        self._chosen: dict[str, tuple[NetworkQuery, CellStep]] = {}
         self._taps: dict[str, dict[str, CellStep]] = defaultdict(dict)
-        self._answered: dict[tuple[str, str], list[tuple[Member, CellStep]]] = defaultdict(list)
+        self._answered: dict[tuple[str, str], list[tuple[NetworkQuery, CellStep]]] = defaultdict(list)
         for member in members:
             if member.answer is not None:
                 self._answered[member.node(member.answer), member.answer.tap].append((member, member.answer))
             for step in member.program.operators:
                 self._chosen.setdefault(member.node(step), (member, step))
                 self._taps[member.node(step)].setdefault(step.tap, step)
-        self._filters: list[tuple[Member, FilterStep | LookUpStep]] = []
+        self._filters: list[tuple[NetworkQuery, FilterStep | LookUpStep]] = []
         self._readers: dict[tuple[str, str], list[CellStep]] = defaultdict(list)
         self._look_for_readers()
         self._computed: list[DataFrame] = []
@@ -312,7 +312,7 @@ class NetworkTick:
         """What a tap gives, as the operator calls it."""
         using = self._taps[node][tap]
         there = self._there(node, using)
-        return pa.schema([field.with_name(there.get(field.name, field.name)) for field in using.stage.told])
+        return pa.schema([field.with_name(there.get(field.name, field.name)) for field in using.stage.tap_schema])
 
 
 def _kinds(schema: pa.Schema) -> dict[str, pa.DataType]:

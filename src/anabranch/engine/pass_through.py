@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.expressions import Scalar
-from anabranch.spark.continuous.exchange import Arrived, Exchange, Parcel, Wanted
+from anabranch.spark.continuous.exchange import Arrived, Exchange, ExchangeInput, Parcel
 from anabranch.spark.continuous.flows import Select, Sql
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mapping import map_in_arrow
@@ -75,6 +75,6 @@ def pass_through(
     return map_in_arrow(rows if tasks is None else rows.coalesce(tasks), PassThroughTask(folder, found), PATHS)
 
 
-def _wanted(branch: Select, schema: pa.Schema) -> Wanted:
+def _wanted(branch: Select, schema: pa.Schema) -> ExchangeInput:
     below = branch.nested() if branch.calls else branch
-    return Wanted(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))
+    return ExchangeInput(below, HERE, tuple((name, sql, schema.field(name).type) for name, sql in below.items))

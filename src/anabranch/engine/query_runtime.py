@@ -32,7 +32,7 @@ from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
 from anabranch.engine.network_graph import NetworkGraph, network_graph
-from anabranch.engine.network_tick import Member, NetworkTick, Setting
+from anabranch.engine.network_tick import NetworkQuery, NetworkTick, Setting
 from anabranch.engine.pass_through import Answering, pass_through
 from anabranch.engine.query import ContinuousQuery
 from anabranch.engine.registry import Registry
@@ -267,7 +267,7 @@ class QueryRuntime:
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, until: int, prefix: str, reports: Address
     ) -> NetworkTick:
         """What queries that are equally far do in a tick."""
-        members = [Member(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
+        members = [NetworkQuery(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
         state = members[0].state
         self._make_folders(prefix)
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from anabranch import storage
 from anabranch.engine.ingest import Ingest
-from anabranch.engine.inputs import Progress, StreamInput, complete_until
+from anabranch.engine.inputs import StreamInput, StreamProgress, complete_until
 from anabranch.engine.layout import STATE, prefix_of
 from anabranch.engine.log_files import changed, gather
 from anabranch.engine.manifest import Manifest
@@ -149,7 +149,10 @@ class TickRunner:
         streams = self._registry.streams
         shown = {name: None if self._ingest.catching_up(name) else manifest.streams[name].newest for name in names}
         return complete_until(
-            {name: Progress(shown[name], self._ingest.skew(streams[name]), silent.get(name, False)) for name in names}
+            {
+                name: StreamProgress(shown[name], self._ingest.skew(streams[name]), silent.get(name, False))
+                for name in names
+            }
         )
 
     def _close(self, manifest: Manifest) -> None:

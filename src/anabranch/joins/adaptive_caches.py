@@ -39,7 +39,7 @@ from anabranch.joins.cache_store import CacheStore, slot_bits
 from anabranch.joins.cached_pipeline import CachedPipeline
 from anabranch.joins.cached_segment import CachedSegment
 from anabranch.joins.miss_profile import MissProfile
-from anabranch.joins.probe_pipeline import Combinations, Holds, JoinRules, ProbePipeline, Steps
+from anabranch.joins.probe_pipeline import Combinations, Holds, JoinRules, ProbePipeline, ProbeSteps
 from anabranch.joins.segment_join import SegmentJoin
 from anabranch.joins.window_store import LONG_OVER, Key, WindowStore
 from anabranch.model.arrays import Mask, Order
@@ -92,7 +92,7 @@ class _Observed:
     """A chunk without caches."""
 
     rows: int
-    windows: dict[int, Steps]
+    windows: dict[int, ProbeSteps]
 
 
 @dataclass
@@ -402,9 +402,9 @@ class AdaptiveCaches:
         key = self._lanes[pipeline].plain.tree.keys[windows[0]]
         return key if key and self._join(frozenset(windows)).connected else None
 
-    def _sums(self, lane: _Lane) -> tuple[int, dict[int, Steps]]:
+    def _sums(self, lane: _Lane) -> tuple[int, dict[int, ProbeSteps]]:
         rows = sum(each.rows for each in lane.observed)
-        none = {other: Steps() for other in lane.plain.tree.others}
+        none = {other: ProbeSteps() for other in lane.plain.tree.others}
         for each in lane.observed:
             none = {other: steps + each.windows[other] for other, steps in none.items()}
         return rows, none

@@ -100,7 +100,7 @@ class FanOut:
 
 
 @dataclass
-class Steps:
+class ProbeSteps:
     """What probing a window took so far.
 
     Parameters
@@ -119,12 +119,12 @@ class Steps:
     found: int = 0
     steps: int = 0
 
-    def since(self, before: Steps) -> Steps:
+    def since(self, before: ProbeSteps) -> ProbeSteps:
         """What has come since then."""
-        return Steps(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
+        return ProbeSteps(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
 
-    def __add__(self, other: Steps) -> Steps:
-        return Steps(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+    def __add__(self, other: ProbeSteps) -> ProbeSteps:
+        return ProbeSteps(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def reach(self) -> float:
@@ -201,7 +201,7 @@ class ProbePipeline:
         self.tree, self.stores, self.rules, self.holds, self.filters = tree, stores, rules, holds, filters
         self._fan_outs = {other: FanOut() for other in tree.others}
         self._decisions: list[Decision] = []
-        self.steps = {other: Steps() for other in tree.others}
+        self.steps = {other: ProbeSteps() for other in tree.others}
         self.watched: frozenset[int] = frozenset()
         self.codes: dict[int, Counts] = {}
         only = len(tree.others) == 1

@@ -111,7 +111,7 @@ class Arrangement:
         return self._chunks.table()
 
 
-class Synopsis(Arrangement):
+class ElementArrangement(Arrangement):
     """What an operator holds of one input: an arrangement of the elements that can still matter.
 
     Elements that have ended are dropped. Elements that take others back are *settled* when they have become many: the

@@ -29,8 +29,7 @@ from anabranch.constraints.config import ConstraintConfig, Mode
 from anabranch.constraints.constraint_report import ConstraintChange, ConstraintReport, Followed, KeyFound
 from anabranch.constraints.keeper import Keeper
 from anabranch.constraints.kept_rows import Bytes
-from anabranch.constraints.key_observer import Comparison as Pair
-from anabranch.constraints.key_observer import KeyObserver
+from anabranch.constraints.key_observer import KeyComparison, KeyObserver
 from anabranch.joins.probe_pipeline import Combinations
 from anabranch.joins.window_store import Key
 from anabranch.model.arrays import Counts, Mask
@@ -194,7 +193,7 @@ class ConstrainedJoin(MultiJoin):
         if self._keeper is not None or self.idle or self.config.mode == "off":
             return
         places = {key: place for place, key in enumerate(self._edge_keys)}
-        pairs = [Pair(one, other, places[key], places[key]) for one, other, key in self._edges]
+        pairs = [KeyComparison(one, other, places[key], places[key]) for one, other, key in self._edges]
         ends = [(number, places[key]) for one, other, key in self._edges for number in (one, other)]
         declared = {each for each in ends if any(self._is_within(columns, *each) for columns in self._declared)}
         called = {each: f"{self._titles[each[0]]} ({', '.join(self._shown(*each))})" for each in ends}

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from anabranch.errors import DataError
 from anabranch.model.arrays import ranges
-from anabranch.operators.arrangement import Synopsis
+from anabranch.operators.arrangement import ElementArrangement
 from anabranch.operators.base import END, FOREVER, START, TIME, WEIGHT, Micros, Operator, Tick
 from anabranch.operators.elements import KEY, Rows, bare, identities, net_weights, stacked, with_ints, without
 
@@ -39,10 +39,10 @@ Run: TypeAlias = tuple[Rows, Rows]
 """Per interval the number of its first instant, and how many there are."""
 
 
-class Instants:
+class TickInstants:
     """The instants of a tick; multiples of its slides count from its origin on.
 
-    >>> asked = Instants(Tick(0, 20, origin=3, slides=(4, 6)))
+    >>> asked = TickInstants(Tick(0, 20, origin=3, slides=(4, 6)))
     >>> runs = asked.runs(np.array([3, 11]), np.array([9, 13]))
     >>> [many.tolist() for _, many in runs], [listed.tolist() for listed in asked.listed(runs)]
     ([[2, 1], [1, 1]], [[0, 0, 1, 0], [4, 8, 12, 6]])
@@ -91,7 +91,7 @@ class RStream(Operator):
     """Every row of the relation at each instant of the tick, as often as it is there, with `_time` and `_weight` 1."""
 
     def __init__(self) -> None:
-        self._synopsis = Synopsis(())
+        self._synopsis = ElementArrangement(())
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """Take elements, return the contents at the instants of the tick."""
@@ -100,7 +100,7 @@ class RStream(Operator):
     def in_parts(self, inputs: Sequence[pa.Table], tick: Tick) -> Iterator[pa.Table]:
         """The same, instant after instant, some of them at a time."""
         self._synopsis.append(inputs[0])
-        asked = Instants(tick)
+        asked = TickInstants(tick)
         if self._synopsis.negative and asked:
             self._synopsis.settle(self._synopsis.live(tick.start))
         rows = self._synopsis.live(tick.start if asked else FOREVER)
@@ -132,7 +132,7 @@ class RStream(Operator):
         """Bytes of the elements in memory."""
         return self._synopsis.nbytes
 
-    def _between(self, rows: Rows, asked: Instants, first: int, until: int, most: int) -> Iterator[pa.Table]:
+    def _between(self, rows: Rows, asked: TickInstants, first: int, until: int, most: int) -> Iterator[pa.Table]:
         """The result in an interval; where that is large, first that of the first half."""
         start, end = (self._synopsis.values(name)[rows] for name in (START, END))
         runs = asked.runs(np.maximum(start, first), np.minimum(end, until))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from anabranch.planning.stages import Feed
+from anabranch.planning.stages import Distribution
 
 Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
 """Classes of equal columns, each a number of an input and a name; see `logical_plan.Join`."""
@@ -48,11 +48,11 @@ def merged(keys: Keys) -> Keys:
     return (*(((0, left), *partners) for left, partners in found.items()), *apart)
 
 
-def feeds_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[Feed]:
+def distributions_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[Distribution]:
     """How the rows of each input reach the cells of a join."""
     grid = grid_of(columns, keys)
     return [
-        Feed(
+        Distribution(
             tuple((f"{KEY}{j}", (name,)) for j, key in enumerate(keys) for i, name in key if i == number),
             tuple(dimension.get(number) for dimension in grid),
         )

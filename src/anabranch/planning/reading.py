@@ -47,7 +47,7 @@ from anabranch.operators.tapped import Made
 from anabranch.operators.xjoin import XJoin
 from anabranch.planning.comparisons import comparisons_of
 from anabranch.planning.declared_keys import declared_keys
-from anabranch.planning.keys import KEY, Keys, among, feeds_of, merged
+from anabranch.planning.keys import KEY, Keys, among, distributions_of, merged
 from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import both_ends_known, inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import (
@@ -64,7 +64,7 @@ from anabranch.planning.scalars import (
     same,
 )
 from anabranch.planning.shapes import filtered, looking_up, place_of, ranged, renaming, slides, tested, title_of
-from anabranch.planning.stages import CHANGED, VALID, Backend, Feed, Flow, Stage, Then
+from anabranch.planning.stages import CHANGED, VALID, Backend, Distribution, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 JoinPlan = Literal["auto", "fixed", "xjoin"]
@@ -214,9 +214,9 @@ class _Reader(Generic[Flow]):
         schema = self._backend.schema(flow)
         order = tuple(name for name in schema.names if name.startswith(ORDER) and name not in plan.columns)
         make = Made(row_windows, (plan.partition, order, plan.slide_rows or 1, plan.span))
-        feed = Feed(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
+        distribution = Distribution(((KEY, plan.partition),), (plan.partition,) if plan.partition else ())
         output = fields_of(schema, (*plan.columns, *order), TIMES)
-        window = self._stage("window of rows", make, [feed], [flow], output, then, (rows,))
+        window = self._stage("window of rows", make, [distribution], [flow], output, then, (rows,))
         return window if then else self._backend.project(window, same((*plan.columns, *ELEMENT)))
 
     def _sliding(self, flow: Flow, columns: Sequence[str], slide: int) -> Flow:
@@ -309,7 +309,7 @@ class _Reader(Generic[Flow]):
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
         led = ", ".join(names[number] for number in plan.leading)
         title, port = f"join leading {led}" if led else "join", tuple(lengths.values()) or None
-        found = self._stage(title, make, feeds_of(columns, keys), flows, output, then, port, names)
+        found = self._stage(title, make, distributions_of(columns, keys), flows, output, then, port, names)
         return self._backend.filter(found, rest) if rest else found
 
     @property
@@ -341,7 +341,7 @@ class _Reader(Generic[Flow]):
         title = "anti join" if plan.negated else "semi join"
         asked = (title_of(base), *(title_of(test.other) for test in tests))
         port = None if length is None else (length,)
-        return self._stage(title, make, feeds_of(columns, keys), flows, output, then, port, asked)
+        return self._stage(title, make, distributions_of(columns, keys), flows, output, then, port, asked)
 
     def _comparable(
         self,
@@ -402,9 +402,9 @@ class _Reader(Generic[Flow]):
                 kind = aggregate_type(each, schema.field(each.argument).type if each.argument else None)
             fields.append(pa.field(each.name, kind))
         grouped = pa.schema([*(schema.field(name) for name in plan.keys), *fields])
-        feed = Feed(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
+        distribution = Distribution(((KEY, plan.keys),), (plan.keys,) if plan.keys else ())
         make = Made(GroupBy, (plan.keys, aggregations, grouped))
-        return self._stage("groups", make, [feed], [flow], pa.schema([*grouped, *TIMES]), then)
+        return self._stage("groups", make, [distribution], [flow], pa.schema([*grouped, *TIMES]), then)
 
     def _grouped(self, plan: Aggregate) -> tuple[Flow, tuple[Aggregation, ...]]:
         """The elements to be grouped, and the aggregates over them.
@@ -463,9 +463,9 @@ class _Reader(Generic[Flow]):
         return self._counting(f"{plan.kind} all" if plan.all else plan.kind, alike, plan.columns, then)
 
     def _counting(self, rule: str, flows: Sequence[Flow], columns: Sequence[str], then: Then | None = None) -> Flow:
-        feeds = [Feed(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
+        distributions = [Distribution(((KEY, tuple(columns)),), (tuple(columns),)) for _ in flows]
         output = fields_of(self._backend.schema(flows[0]), columns, TIMES)
-        return self._stage(rule, Made(SetOperator, (len(flows), rule)), feeds, flows, output, then)
+        return self._stage(rule, Made(SetOperator, (len(flows), rule)), distributions, flows, output, then)
 
     def _changes(self, plan: Plan, kind: Literal["istream", "dstream", "relation"]) -> Flow:
         return self._by_row(plan, kind, Made(Changelog, (kind,)))
@@ -490,17 +490,19 @@ class _Reader(Generic[Flow]):
         if place is not None and set(place) <= {name for name, _ in names}:
             return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
-        feeds = (Feed(((KEY, columns),), (columns,)),)
+        distributions = (Distribution(((KEY, columns),), (columns,)),)
         self._stages += 1
         output_schema = fields_of(self._backend.schema(flow), columns, CHANGED)
-        stage = Stage(self._stages, title, make, feeds, output_schema, output_schema, self._streams, instants, slides)
+        stage = Stage(
+            self._stages, title, make, distributions, output_schema, output_schema, self._streams, instants, slides
+        )
         return self._backend.stage(stage, [flow])
 
     def _stage(
         self,
         title: str,
         make: Made,
-        feeds: Sequence[Feed],
+        distributions: Sequence[Distribution],
         flows: Sequence[Flow],
         output: pa.Schema,
         then: Then | None = None,
@@ -508,7 +510,9 @@ class _Reader(Generic[Flow]):
         inputs: tuple[str, ...] = (),
     ) -> Flow:
         self._stages += 1
-        stage = Stage(self._stages, title, make, tuple(feeds), output, output, self._streams, port=port, inputs=inputs)
+        stage = Stage(
+            self._stages, title, make, tuple(distributions), output, output, self._streams, port=port, inputs=inputs
+        )
         if then is not None:
             output_schema = pa.schema([*(output.field(old).with_name(new) for old, new in then.names), *CHANGED])
             stage = replace(stage, title=f"{title}, {then.title}", output=output_schema, then=then)

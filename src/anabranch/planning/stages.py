@@ -23,7 +23,7 @@ Items: TypeAlias = Sequence[tuple[str, Scalar]]
 
 
 @dataclass(frozen=True)
-class Feed:
+class Distribution:
     """How the rows of one input reach the cells of a stage.
 
     Parameters
@@ -75,7 +75,7 @@ class Stage:
         What it does, for people.
     make
         Starts the operator of one cell; it is sent to workers.
-    feeds
+    distributions
         One per input.
     made
         Columns that the operator makes.
@@ -98,7 +98,7 @@ class Stage:
     number: int
     title: str
     make: Made
-    feeds: tuple[Feed, ...]
+    distributions: tuple[Distribution, ...]
     made: pa.Schema
     output: pa.Schema
     streams: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class Stage:
         return Tap(columns, self.then.make, self.port, self.then.slides)
 
     @property
-    def told(self) -> pa.Schema:
+    def tap_schema(self) -> pa.Schema:
         """What comes out of the tap, under the names of the operator."""
         return self.made if self.then is None else fields_of(self.made, self.tap.columns, CHANGED)
 
@@ -143,7 +143,7 @@ class Stage:
     @property
     def single(self) -> bool:
         """Whether all rows meet in one cell."""
-        return not any(self.feeds[0].routes)
+        return not any(self.distributions[0].routes)
 
 
 class Backend(Protocol[Flow]):

@@ -23,7 +23,7 @@ from anabranch.planning.constants import masked
 from anabranch.planning.probes import Probe, comparable
 from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
-from anabranch.spark.continuous.exchange import Wanted
+from anabranch.spark.continuous.exchange import ExchangeInput
 from anabranch.spark.continuous.expression_types import check_types
 from anabranch.spark.continuous.flows import Instants, Known, Matched, Select, Sql, Summed, View, hashed, matched
 from anabranch.spark.continuous.grid import Grid, code
@@ -241,12 +241,12 @@ class Compiler:
         """What the operator makes of the flows, in every cell."""
         found, names = signature(stage, flows, self._salt)
         inputs, columns, fields = [], [], {INPUT: pa.int32()}
-        for flow, feed in zip(flows, stage.feeds, strict=True):
+        for flow, distribution in zip(flows, stage.distributions, strict=True):
             schema = self.schema(flow)
-            _refuse_maps(schema, [name for _, of in feed.codes for name in of])
-            codes = {name: code(of, schema) for name, of in feed.codes}
+            _refuse_maps(schema, [name for _, of in distribution.codes for name in of])
+            codes = {name: code(of, schema) for name, of in distribution.codes}
             kinds = {name: schema.field(name).type for name in flow.columns} | dict.fromkeys(codes, pa.int64())
-            cell = self._grid.only(found) if stage.single else self._grid.cell(feed, schema)
+            cell = self._grid.only(found) if stage.single else self._grid.cell(distribution, schema)
             inputs.append(tuple(_wanted(branch, cell, codes, kinds) for branch in flow.branches))
             columns.append((*flow.columns, *codes))
             fields |= {name: kind for name, kind in kinds.items() if name not in fields}
@@ -328,8 +328,12 @@ def _selected(scan: Scan, source: Input, more: Sequence[str]) -> Sql:
     return Sql.of(source.source, items or {"_none": Scalar(exp.Null())})
 
 
-def _wanted(branch: Select, cell: Scalar, codes: Mapping[str, Scalar], kinds: Mapping[str, pa.DataType]) -> Wanted:
+def _wanted(
+    branch: Select, cell: Scalar, codes: Mapping[str, Scalar], kinds: Mapping[str, pa.DataType]
+) -> ExchangeInput:
     """What an input of a stage wants of a select."""
     below = branch.nested() if branch.calls else branch
     items = dict(below.items) | {name: below.inlined(scalar) for name, scalar in codes.items()}
-    return Wanted(below, below.inlined(cell), tuple((name, scalar, kinds[name]) for name, scalar in items.items()))
+    return ExchangeInput(
+        below, below.inlined(cell), tuple((name, scalar, kinds[name]) for name, scalar in items.items())
+    )

@@ -40,7 +40,7 @@ MOST_CONDITIONS = 124
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExchangeInput:
     """What an operator wants of one select: where its rows go, and its columns with their types."""
 
     select: Select
@@ -72,11 +72,11 @@ class _Together:
     conditions: dict[tuple[str, ...], tuple[Scalar, ...]] = field(default_factory=dict)
     uses: dict[Scalar, tuple[pa.DataType, set[int]]] = field(default_factory=dict)
 
-    def takes(self, wanted: Wanted) -> bool:
+    def takes(self, wanted: ExchangeInput) -> bool:
         """Whether there is room for it."""
         return len(self.conditions) < MOST_CONDITIONS or wanted.conditions in self.conditions
 
-    def add(self, wanted: Wanted) -> int:
+    def add(self, wanted: ExchangeInput) -> int:
         """Take one more in; returns the number of its bit."""
         self.conditions.setdefault(wanted.conditions, wanted.select.conditions)
         bit = list(self.conditions).index(wanted.conditions)
@@ -131,11 +131,11 @@ class Exchange:
         self._instants: dict[Instants, int] = {}
         self._columns = Slots()
 
-    def send(self, wanted: Wanted) -> None:
+    def send(self, wanted: ExchangeInput) -> None:
         """Let rows travel."""
         self._parcel(wanted).add(wanted)
 
-    def _parcel(self, wanted: Wanted) -> _Together:
+    def _parcel(self, wanted: ExchangeInput) -> _Together:
         """The parcel that has its conditions already, or has room for them."""
         source, cell = wanted.select.source, wanted.cell
         chunks = (
@@ -148,7 +148,7 @@ class Exchange:
         """Let times go to every cell; returns the number of the parcel."""
         return self._instants.setdefault(times, MARKER - 1 - len(self._instants))
 
-    def found(self, wanted: Wanted) -> Parcel:
+    def found(self, wanted: ExchangeInput) -> Parcel:
         """Where the rows of a select are found."""
         parcel = self._parcel(wanted)
         slots = self._slots(parcel)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.expressions import Scalar
-from anabranch.planning.stages import Feed
+from anabranch.planning.stages import Distribution
 
 _PLACE = Scalar.parsed("CAST(pmod(c, s) AS INT)")
 _BESIDE = Scalar.parsed("p * s + t")
@@ -69,16 +69,18 @@ class Grid:
     def _cells(self) -> Scalar:
         return Scalar.call("array", *map(_int, self.values))
 
-    def cell(self, feed: Feed, schema: pa.Schema) -> Scalar:
+    def cell(self, distribution: Distribution, schema: pa.Schema) -> Scalar:
         """The cell of a row; where the row lacks a dimension of the grid, one row for every place along it."""
         if len(self) == 1:
             return _int(self.values[0])
-        sizes = _sizes(len(feed.routes), len(self))
-        choices = [range(1) if columns else range(size) for size, columns in zip(sizes, feed.routes, strict=True)]
+        sizes = _sizes(len(distribution.routes), len(self))
+        choices = [
+            range(1) if columns else range(size) for size, columns in zip(sizes, distribution.routes, strict=True)
+        ]
         found = []
         for choice in product(*choices):
             place = _int(0)
-            for size, columns, at in zip(sizes, feed.routes, choice, strict=True):
+            for size, columns, at in zip(sizes, distribution.routes, choice, strict=True):
                 there = _PLACE.substituted({"c": code(columns, schema), "s": _int(size)}) if columns else _int(at)
                 place = _BESIDE.substituted({"p": place, "s": _int(size), "t": there})
             found.append(Scalar.call("element_at", self._cells, _NEXT.substituted({"p": place})))

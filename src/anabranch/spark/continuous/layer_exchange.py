@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from anabranch.expressions import Scalar
-from anabranch.spark.continuous.exchange import Exchange, Parcel, Wanted
+from anabranch.spark.continuous.exchange import Exchange, ExchangeInput, Parcel
 from anabranch.spark.continuous.flows import Instants
 from anabranch.spark.continuous.sums_together import sums_together
 from anabranch.spark.continuous.tap_outputs import TapOutput, of_layers
@@ -28,7 +28,7 @@ class LayerExchange:
         What earlier layers have made, by the names of views.
     """
 
-    def __init__(self, every: Scalar, wanted: Sequence[Wanted], outputs: Mapping[str, TapOutput]) -> None:
+    def __init__(self, every: Scalar, wanted: Sequence[ExchangeInput], outputs: Mapping[str, TapOutput]) -> None:
         self._exchange = Exchange(every)
         self._wanted = list(wanted)  # which are known by their identity as long as they live
         self._instants: dict[Instants, int] = {}
@@ -40,7 +40,7 @@ class LayerExchange:
             self._exchange.send(each)
         self._found = {id(own): self._exchange.found(each) for own, each in zip(wanted, sent, strict=True)}
 
-    def found(self, wanted: Wanted) -> Parcel:
+    def found(self, wanted: ExchangeInput) -> Parcel:
         """Where rows are found."""
         return self._found[id(wanted)]
 
@@ -66,7 +66,7 @@ class LayerExchanges:
         self._every = every
         self._made: OrderedDict[tuple[object, ...], LayerExchange] = OrderedDict()
 
-    def of(self, wanted: Sequence[Wanted], outputs: Mapping[str, TapOutput]) -> LayerExchange:
+    def of(self, wanted: Sequence[ExchangeInput], outputs: Mapping[str, TapOutput]) -> LayerExchange:
         """The exchange for what operators want, some of it of earlier layers: the same one for the same."""
         key = (*map(id, wanted), *outputs.items())
         if key not in self._made:

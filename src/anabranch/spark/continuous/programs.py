@@ -16,7 +16,7 @@ from anabranch.expressions import Scalar
 from anabranch.model.time_units import in_words
 from anabranch.planning.probes import Probe
 from anabranch.planning.stages import Stage
-from anabranch.spark.continuous.exchange import Wanted
+from anabranch.spark.continuous.exchange import ExchangeInput
 from anabranch.spark.continuous.flows import Instants, Sql, View
 
 InputKind: TypeAlias = Literal["came", "left", "table", "versions", "changes"]
@@ -98,7 +98,7 @@ class CellStep:
     signature: str
     tap: str
     depth: int
-    inputs: tuple[tuple[Wanted, ...], ...]
+    inputs: tuple[tuple[ExchangeInput, ...], ...]
     columns: tuple[tuple[str, ...], ...]
     schema: pa.Schema
     names: tuple[str, ...]

@@ -63,7 +63,7 @@ def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, 
         (flow.known.rows, _alike(flow, flows), placed.spelled(sorted(flow.columns, key=known.__getitem__)))
         for flow in flows
     ]
-    about = placed.spelled((stage.make, stage.feeds, stage.streams, stage.instants, stage.slides, stage.made))
+    about = placed.spelled((stage.make, stage.distributions, stage.streams, stage.instants, stage.slides, stage.made))
     return hashed(salt, read, about), tuple(placed.places)
 
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from anabranch.expressions import Scalar, all_of, any_of
 from anabranch.operators.base import END, START, WEIGHT
-from anabranch.spark.continuous.exchange import Wanted
+from anabranch.spark.continuous.exchange import ExchangeInput
 from anabranch.spark.continuous.flows import Select, Sql, Summed
 
 MOST_TOGETHER = 32
@@ -24,14 +24,14 @@ MOST_TOGETHER = 32
 Kind = tuple[object, ...]
 
 
-def sums_together(wanted: Iterable[Wanted]) -> dict[Wanted, Wanted]:
+def sums_together(wanted: Iterable[ExchangeInput]) -> dict[ExchangeInput, ExchangeInput]:
     """For each that can share an aggregation with others, what it wants instead."""
-    kinds: dict[Kind, dict[Summed, list[Wanted]]] = defaultdict(lambda: defaultdict(list))
+    kinds: dict[Kind, dict[Summed, list[ExchangeInput]]] = defaultdict(lambda: defaultdict(list))
     for each in wanted:
         source = each.select.source
         if isinstance(source, Summed) and (kind := _kind(source)) is not None:
             kinds[kind][source].append(each)
-    found: dict[Wanted, Wanted] = {}
+    found: dict[ExchangeInput, ExchangeInput] = {}
     for users in kinds.values():
         sources = list(users)
         for first in range(0, len(sources), MOST_TOGETHER):
@@ -70,14 +70,14 @@ def _shared(sources: Sequence[Summed]) -> Summed:
     return Summed(flow, keys, tuple(sums), False, tuple(_weight(number) for number in range(len(sources))))
 
 
-def _instead(wanted: Wanted, shared: Summed, number: int, source: Summed) -> Wanted:
+def _instead(wanted: ExchangeInput, shared: Summed, number: int, source: Summed) -> ExchangeInput:
     names = {name: _key(place) for place, name in enumerate(source.keys)} | {WEIGHT: _weight(number)}
     names |= {new: _sum(number, place) for place, (_, new, _) in enumerate(source.sums)}
     met = Scalar(exp.Not(this=exp.Is(this=Scalar.reading(_weight(number)).tree, expression=exp.Null())))
     items = tuple((name, scalar.renamed(names)) for name, scalar in wanted.select.items)
     conditions = (met, *(each.renamed(names) for each in wanted.select.conditions))
     columns = tuple((name, scalar.renamed(names), kind) for name, scalar, kind in wanted.columns)
-    return Wanted(Select(shared, items, conditions), wanted.cell.renamed(names), columns)
+    return ExchangeInput(Select(shared, items, conditions), wanted.cell.renamed(names), columns)
 
 
 def _if(condition: Scalar, value: Scalar) -> Scalar:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from anabranch.expressions import Scalar
 from anabranch.spark.continuous.cell_task import NODE
-from anabranch.spark.continuous.exchange import Wanted
+from anabranch.spark.continuous.exchange import ExchangeInput
 from anabranch.spark.continuous.flows import Select, View
 
 
@@ -40,16 +40,16 @@ class TapOutput:
         """The condition that its rows meet."""
         return Scalar(exp.EQ(this=Scalar.reading(NODE).tree, expression=exp.Literal.number(self.number)))
 
-    def instead(self, wanted: Wanted) -> Wanted:
+    def instead(self, wanted: ExchangeInput) -> ExchangeInput:
         """The same rows and columns, of the layer."""
         names = dict(self.slots)
         items = tuple((name, scalar.renamed(names)) for name, scalar in wanted.select.items)
         conditions = (self.own, *(each.renamed(names) for each in wanted.select.conditions))
         columns = tuple((name, scalar.renamed(names), kind) for name, scalar, kind in wanted.columns)
-        return Wanted(Select(self.layer, items, conditions), wanted.cell.renamed(names), columns)
+        return ExchangeInput(Select(self.layer, items, conditions), wanted.cell.renamed(names), columns)
 
 
-def of_layers(wanted: Wanted, outputs: Mapping[str, TapOutput]) -> Wanted:
+def of_layers(wanted: ExchangeInput, outputs: Mapping[str, TapOutput]) -> ExchangeInput:
     """What is wanted of a tap's view, as wanted of its layer; all else as it is."""
     source = wanted.select.source
     found = outputs.get(source.name) if isinstance(source, View) else None
