@@ -88,3 +88,12 @@ def test_what_cannot_be_is_refused() -> None:
         f.compare(order=["third", "third"])
     with pytest.raises(QueryError, match="share is 2"):
         f.trace(2)
+
+
+def test_values_are_those_that_predicates_read_also_where_they_compute_others(spark: SparkSession) -> None:
+    half = ab.predicate(lambda n: n / 2, "id", name="half", returns="double", keep="half", test=lambda h: h % 3 == 0)
+    f = ab.Filter(ab.predicate(third, "id", name="third"), half, policy="fixed")
+    f.trace(0.01)
+    assert f.apply(spark.range(0, ROWS, 1, 2)).count() == len(range(0, ROWS, 6))
+    assert f.traces()
+    assert all([name for name, _ in row.values] == ["id"] for row in f.traces())

@@ -225,7 +225,7 @@ class FilterTask:
             size = pipeline.chunk_rows(wanted) if wanted else found.rows - at
             slices = {n: a.slice(at, size) for n, a in zip(names, batch, strict=False)}
             there = {name: mask[at : at + size] for name, mask in failed.items()}
-            columns = ChunkColumns(slices, converters, zone, length=size, failed=there)
+            columns = ChunkColumns(dict(slices), converters, zone, length=size, failed=there)  # it adds kept values
             attributes = Attributes({name: slices[name] for name in self.input.attributes}, zone)
             if not wanted:
                 found.add(at, np.zeros(0, dtype=np.int64), columns, [])
