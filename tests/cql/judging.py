@@ -19,6 +19,7 @@ from anabranch.errors import AnabranchError
 from anabranch.logical_plan import Query
 from cql.documented import Choices, Documented, World, documented, world
 from cql.local import LocalEngine
+from cql.oracle import normalised
 from cql.streams import Case, Columns, Cuts, Row
 
 SIGNIFICANT_DIGITS = 6
@@ -60,7 +61,8 @@ class Definition:
         times = self.instants(query)
         if not times or instant < times[0]:
             return Counter()
-        return Counter(map(comparable, _duckdb().execute(query.duck.replace("@t", str(instant))).fetchall()))
+        found = _duckdb().execute(query.duck.replace("@t", str(instant))).fetchall()
+        return Counter(comparable(normalised(row)) for row in found)  # rounded as the engine's answers are
 
     def difference(self, query: Documented, emitted: Counter[Row], rng: random.Random) -> str | None:
         """What rows `(values..., instant, +1 or -1)` say otherwise than DuckDB, at the end and at a few instants."""
