@@ -36,10 +36,10 @@ docs: $(VENV)/docs-installed  ## the pages and the reference as a site in build/
 quick: $(VENV)/installed  ## the tests that need no Spark (a minute)
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not spark and not full'
 
-test: java  ## every capability, with all examples of docstrings and documentation (some minutes)
+test: $(VENV)/classes.jsa  ## every capability, with all examples of docstrings and documentation (some minutes)
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not full'
 
-test-full: java  ## all tests: more random cases and kills (half an hour)
+test-full: $(VENV)/classes.jsa  ## all tests: more random cases and kills (half an hour)
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest $(PARALLEL)
 
 check: lint types layers  ## style, types, layers
@@ -83,6 +83,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python $(PIP) -c constraints.txt -e '.[all,dev]'
 	@touch $@
+
+# Java starts sooner from an archive of classes; where it can write none, tests run without.
+$(VENV)/classes.jsa: java tests/workers/java_classes.py
+	@test -e $@ || $(BIN)/python tests/workers/java_classes.py $@ >/dev/null 2>&1 || true
 
 $(VENV)/docs-installed: $(VENV)/installed
 	@$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -22,8 +23,11 @@ REAL_DATA = ROOT.parent / "shared" / "data"
 
 # Queries are many and small here, in the programs that tests start, too: the compiler's last steps cost more than they
 # save. Without them Java has little room for compiled code, and stops to compile when that is full. To collect garbage
-# beside the program takes cores from it.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
+# beside the program takes cores from it. Classes come from the archive that `workers/java_classes.py` has written.
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+CLASSES = Path(sys.prefix, "classes.jsa")
+FROM_CLASSES = f" -XX:SharedArchiveFile={CLASSES} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SMALL_JAVA + (FROM_CLASSES if CLASSES.exists() else ""))
 
 # Deadlines measure a busy machine more than our code. A change is judged by the same examples wherever it is tested;
 # the profile `soak` looks for new ones.
