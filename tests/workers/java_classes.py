@@ -1,8 +1,8 @@
 """Writes an archive of the Java classes that Spark loads: `java_classes.py FILE`.
 
-Tests start Java some twenty times. To find, check and link fifteen thousand classes takes half of the seconds until Spark
-answers a first query; from an archive they come ready. Java ignores an archive that another version of it, or of Spark,
-has written.
+Tests start Java some twenty times. To find, check and link fifteen thousand classes takes half of the seconds until
+Spark answers a first query; from an archive they come ready. Java ignores an archive that another version of it, or of
+Spark, has written.
 """
 
 from __future__ import annotations
