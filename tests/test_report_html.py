@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,8 +13,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 import anabranch as ab
-from anabranch.events import EffortChanged, Reordered, Started
+from anabranch.events import EffortChanged, Event, FilterEvent, Reordered, Started
 from anabranch.filter_report import NOT_RUN, Events, FilterReport, PredicateReport, RouteReport
+from anabranch.html import described
 from anabranch.report_html import SHOWN_EVENTS
 
 SVG = "{http://www.w3.org/2000/svg}svg"
@@ -82,6 +85,24 @@ def test_many_events_are_cut() -> None:
     page = Events(EVENTS * 200)._repr_html_()
     assert len(tables(page)[0]) == SHOWN_EVENTS + 1
     assert f"<p>The first {SHOWN_EVENTS} are shown.</p>" in page
+
+
+def kinds_of(base: type[Event] = Event) -> Iterator[type[Event]]:
+    """All events that can happen."""
+    for each in base.__subclasses__():
+        if each is not FilterEvent:
+            yield each
+        yield from kinds_of(each)
+
+
+@pytest.mark.parametrize("kind", list(kinds_of()))
+def test_every_event_has_words_and_a_title_in_the_console(kind: type[Event]) -> None:
+    values = {"str": "some text", "int": 3, "float": 0.5, "bool": True, "tuple[str, ...]": ("some text",)}
+    what, why = described(kind(**{each.name: values[str(each.type).removesuffix(" | None")] for each in fields(kind)}))
+    assert "some text" in what
+    assert why
+    page = Path(ab.__file__).with_name("console") / "static" / "decisions.js"
+    assert f'{kind.__name__}: "' in page.read_text()
 
 
 def test_a_filter_has_its_predicates_and_the_order() -> None:

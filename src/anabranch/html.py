@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from anabranch.errors import InternalError
 from anabranch.events import (
+    CacheAdded,
+    CacheDropped,
+    ConstraintAdopted,
+    ConstraintViolated,
     EffortChanged,
     Event,
     PilotDecided,
+    ProbesReordered,
     QueryFailed,
     Reordered,
     RoutesChanged,
@@ -43,6 +49,8 @@ def described(event: Event) -> tuple[str, str]:
     ('port in (80): b → a; all other rows: a → b', 'saves 20 %')
     >>> described(QueryFailed("busy", "the disk is full"))
     ('query busy failed', 'the disk is full')
+    >>> described(ProbesReordered("busy", "a", ("b", "c"), ("c", "b"), "c drops more", cell=3))
+    ('query busy, new rows of a, cell 3: c → b', 'c drops more')
     """
     match event:
         case Started(order=order, learned=learned):
@@ -59,7 +67,21 @@ def described(event: Event) -> tuple[str, str]:
             return f"stream {stream} failed", reason
         case QueryFailed(query=query, reason=reason):
             return f"query {query} failed", reason
-    return type(event).__name__, ""
+        case ProbesReordered(query=query, input=name, after=after, reason=reason, cell=cell):
+            return f"query {query}, new rows of {name}{_in(cell)}: {' → '.join(after)}", reason
+        case CacheAdded(query=query, input=name, windows=windows, reason=reason, cell=cell):
+            return f"query {query}, new rows of {name}{_in(cell)}: a cache of {', '.join(windows)}", reason
+        case CacheDropped(query=query, input=name, windows=windows, reason=reason, cell=cell):
+            return f"query {query}, new rows of {name}{_in(cell)}: no cache of {', '.join(windows)} any more", reason
+        case ConstraintAdopted(query=query, constraint=constraint, cell=cell):
+            return f"query {query}{_in(cell)}: {constraint} holds", "all rows so far keep it"
+        case ConstraintViolated(query=query, constraint=constraint, cell=cell):
+            return f"query {query}{_in(cell)}: {constraint} does not hold any more", "a row does not keep it"
+    raise InternalError(f"no words for a {type(event).__name__}")
+
+
+def _in(cell: int | None) -> str:
+    return "" if cell is None else f", cell {cell}"
 
 
 def _on(route: str, what: str) -> str:

@@ -22,7 +22,7 @@ from anabranch.errors import QueryError
 KEYWORDS = (
     "Select Distinct From Where Group By Having Union All Except Intersect Join On Using As And Or Not In Exists "
     "Istream Dstream Rstream Create Stream Relation Query View Timestamp Skew Arrival Sequence Idle Retain Into With "
-    "Drop Pause Resume Show Explain Queries Streams Relations Views"
+    "Drop Pause Resume Insert Delete Show Explain Queries Streams Relations Views Sharing Advice"
 ).split()
 CLOSE = 0.7
 MISSING = "the statement ends too early"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from anabranch.cql.aggregates import Grouping
 from anabranch.cql.expressions import bind_expression, computed, conjuncts, read, scalar
 from anabranch.cql.functions import is_aggregate
+from anabranch.cql.grouping import Grouping
 from anabranch.cql.hints import leading
 from anabranch.cql.items import Item, expand_items, output_names
 from anabranch.cql.joins import filtered, joined
@@ -16,7 +16,7 @@ from anabranch.cql.outer_joins import outer_joined
 from anabranch.cql.scopes import Context, Relation, Scope
 from anabranch.cql.sources import bind_from
 from anabranch.cql.subqueries import BindInner, bind_membership, is_membership, lift_values, with_membership
-from anabranch.cql.time_windows import expand_windows
+from anabranch.cql.window_function import expand_windows
 from anabranch.logical_plan import Distinct, Plan, Project, Scalar
 
 

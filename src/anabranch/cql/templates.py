@@ -39,7 +39,7 @@ VALUE = "_value_of_"
 """Prefix of the columns that hold the values of parameters: no column of a stream has such a name."""
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.ILike, exp.RegexpLike, exp.NullSafeEQ)
 
-OF_TEXTS = ("startswith", "endswith", "contains", "rlike", "regexp", "regexp_like", "in_network")
+SECOND_LIKE_FIRST = ("startswith", "endswith", "contains", "rlike", "regexp", "regexp_like", "in_network")
 """Functions whose second argument is of the type of the first."""
 
 
@@ -55,7 +55,11 @@ def compared_with(query: exp.Query, parameter: str) -> exp.Expr | None:
         if isinstance(above, COMPARISONS):
             other: exp.Expr = above.expression if above.this is place else above.this
             return None if isinstance(other, exp.Placeholder) else other
-        if isinstance(above, exp.Anonymous) and above.name.lower() in OF_TEXTS and above.expressions[0] is not place:
+        if (
+            isinstance(above, exp.Anonymous)
+            and above.name.lower() in SECOND_LIKE_FIRST
+            and above.expressions[0] is not place
+        ):
             text: exp.Expr = above.expressions[0]
             return text
         if isinstance(above, exp.Between | exp.In) and above.this is not place:

@@ -124,7 +124,7 @@ def _below(plan: Plan, query: str, streams: tuple[str, ...]) -> Iterator[PlanOpe
     if isinstance(plan, ToStream):
         yield from _answering(plan, query)
         return
-    if place_of(plan) is not None or (isinstance(plan, Window) and plan.rows is not None):
+    if place_of(plan) is not None or (isinstance(plan, Window) and not plan.by_time):
         yield PlanOperator(query, plan, "", streams)
     for each in plan.inputs:
         yield from _below(each, query, streams)

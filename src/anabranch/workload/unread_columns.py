@@ -56,7 +56,7 @@ def _read(plan: Plan, stream: str, facts: StreamFacts) -> set[str]:
     for node in walk(plan):
         if isinstance(node, Scan) and node.name == stream:
             found |= {there for there, _ in node.renamed}
-        if isinstance(node, Window) and node.rows is not None and facts.sequence is None and _is_over(node, stream):
+        if isinstance(node, Window) and not node.by_time and facts.sequence is None and _is_over(node, stream):
             found |= set(facts.columns)
     return found
 

@@ -2,7 +2,8 @@
 import { get } from "./api.js";
 import { clock, empty, figure, fill, h, number, percent, seconds } from "./dom.js";
 
-const KINDS = { Reordered: "New order", RoutesChanged: "Routes", PilotDecided: "Order by a sample", EffortChanged: "Effort of profiling", Started: "A worker starts", QueryFailed: "Query failed", StreamFailed: "Stream failed" };
+const KINDS = { Reordered: "New order", RoutesChanged: "Routes", PilotDecided: "Order by a sample", EffortChanged: "Effort of profiling", Started: "A worker starts", ProbesReordered: "New order of probes", CacheAdded: "A cache of a join", CacheDropped: "A cache less", ConstraintAdopted: "A constraint holds", ConstraintViolated: "A constraint is violated", QueryFailed: "Query failed", StreamFailed: "Stream failed" };
+const OF_PLANS = ["Reordered", "RoutesChanged", "PilotDecided", "ProbesReordered", "CacheAdded", "CacheDropped", "ConstraintAdopted", "ConstraintViolated"];
 
 function chips(order, before) {
   return h("span", { class: "chips" }, order.map((each, at) => {
@@ -19,8 +20,10 @@ function since({ rows, seconds: paid, seconds_before: before, calls, calls_befor
     h("b", { class: saved > 0 ? "good" : "warn" }, seconds(before)), ` and ${number(Math.round(more))} calls`);
 }
 
+const given = (value) => value !== null && value !== undefined;
+
 function card(each) {
-  const about = [clock(each.seen), each.filter === "engine" ? null : each.filter, each.policy ? `policy ${each.policy}` : null, each.partition === null || each.partition === undefined ? null : `partition ${each.partition}`, each.at === undefined ? null : `after ${number(each.at)} rows of the worker`];
+  const about = [clock(each.seen), each.filter === "engine" ? null : each.filter, each.query ? `query ${each.query}` : null, each.input ? `new rows of ${each.input}` : null, given(each.cell) ? `cell ${each.cell}` : null, each.policy ? `policy ${each.policy}` : null, given(each.partition) ? `partition ${each.partition}` : null, given(each.at) ? `after ${number(each.at)} rows of the worker` : null];
   const body = [];
   if (each.after) body.push(h("dl", {}, each.before ? [h("dt", {}, "before"), h("dd", {}, chips(each.before))] : null, h("dt", {}, "after"), h("dd", {}, chips(each.after, each.before))));
   else if (each.routes) body.push(h("ul", {}, each.routes.map((route) => h("li", {}, route.replaceAll("->", "→")))));
@@ -51,7 +54,7 @@ export function decisions(root, app) {
     if (now === drawn) return;
     drawn = now;
     fill(figures,
-      figure(number(found.events.filter((each) => ["Reordered", "RoutesChanged", "PilotDecided"].includes(each.kind)).length), "changes of plans, of the latest 500 events"),
+      figure(number(found.events.filter((each) => OF_PLANS.includes(each.kind)).length), "changes of plans, of the latest 500 events"),
       figure(filters.length ? number(Math.abs(Math.round(calls))) : "–", `${calls < 0 ? "calls more" : "calls fewer"} than written orders take`),
       figure(known.length ? seconds(saved) : "–", `predicate time saved${written ? ` (${percent(saved / written)})` : ""}`),
       figure(spent ? percent(deciding / spent) : "–", "of predicate time for profiling and deciding"));
