@@ -27,11 +27,15 @@ if __name__ == "__main__":
         rows.mapInArrow(lambda batches: batches, rows.schema).write.parquet(f"{folder}/rows")
         stream = spark.readStream.schema(rows.schema).parquet(f"{folder}/rows").where("text LIKE 'x%' AND id > 5")
         counts = stream.withWatermark("ts", "1 second").groupBy("k").count()
-        query = counts.writeStream.foreachBatch(lambda df, _: df.collect()).outputMode("complete")
+        query = counts.writeStream.foreachBatch(lambda df, _: df.write.format("noop").mode("append").save()).outputMode(
+            "complete"
+        )
         query.option("checkpointLocation", f"{folder}/log").trigger(availableNow=True).start().awaitTermination()
         spark.read.parquet(f"{folder}/rows").createOrReplaceTempView("seen")
         spark.sql("SELECT s.k, count(*), max(s.ts) FROM seen s JOIN seen o ON s.id = o.id GROUP BY s.k").collect()
-    java = spark.sparkContext._gateway.proc
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    java = gateway.proc
     spark.stop()
     java.stdin.close()  # Java ends with its input, and writes the archive as it ends
     java.wait()
