@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import anabranch as ab
-from anabranch.benches.harness import race
+from anabranch.benches.harness import CLOSE_RACE_SECONDS, race
 from anabranch.measure import Bar, at_most, informed
 
 WIDTH = 5
@@ -30,7 +30,7 @@ SEED = 20_261_117
 
 def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Predicates on pandas Series and on Arrow arrays."""
-    rows, rounds = (800_000, 2) if quick else (6_000_000, 18)
+    rows, rounds = (800_000, 2) if quick else (3_000_000, 18)
     rng = np.random.default_rng(SEED)
     (folder / "cheap").mkdir()
     for number in range(FILES):
@@ -41,7 +41,7 @@ def run(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     for kind, above in (("pandas", _series_above), ("Arrow", _array_above)):
         fixed = partial(_where, above, "fixed")
         contenders = {"ours": partial(_where, above, "auto"), "fixed": fixed, "fixed again": fixed}
-        found = race(contenders, df, rounds=rounds, warm_up_on=df.limit(rows // 20))
+        found = race(contenders, df, rounds=rounds, warm_up_on=df.limit(rows // 4), seconds=CLOSE_RACE_SECONDS)
         again = found.ratio("fixed again", "fixed")
         bars += [
             at_most(

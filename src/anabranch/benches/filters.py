@@ -10,9 +10,9 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 import anabranch as ab
-from anabranch.benches import cheap, native, plain, real
+from anabranch.benches import cheap, native, plain
 from anabranch.benches.harness import Contender, Race, answer, race, run
-from anabranch.benches.workloads import Workload, build, correlated, flipped, grouped, independent, rotating
+from anabranch.benches.workloads import Workload, build, correlated, grouped, independent, rotating
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_least, at_most, informed
 
@@ -79,26 +79,13 @@ def correlation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def drift(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """Selectivities that change every 100,000 rows, or once at 10 % of the scan."""
+    """Selectivities that change every 100,000 rows."""
     rows, rounds, rates = (200_000 if quick else 800_000), (1 if quick else 5), (0.05, 0.9, 0.85, 0.8)
-    periodic = build(spark, "drift", rotating(rows, rates, 100_000, _rng()), (8.0,) * 4, folder)
-    early = build(spark, "flip", flipped(rows // 4, rates, 0.1, _rng()), (20.0,) * 4, folder)
-    bars = []
-    named = [(periodic, "drift every 100,000 rows"), (early, "drift at 10 % of the scan")]
-    for work, bar in named[:1] if quick else named:
-        best = work.best_order()
-        found = _race(
-            work,
-            {"ours": Workload.adaptive, "best": partial(Workload.adaptive, policy="fixed", order=best)},
-            rounds=rounds,
-        )
-        ratio, detail = found.ratio("best", "ours"), found.describe("best", "ours")
-        bars.append(
-            at_least(f"{bar}: best single fixed order / ours", ratio, 1.2, detail)
-            if work is periodic
-            else informed(f"{bar}: best single fixed order / ours", ratio, detail)
-        )
-    return bars
+    work = build(spark, "drift", rotating(rows, rates, 100_000, _rng()), (8.0,) * 4, folder)
+    best = partial(Workload.adaptive, policy="fixed", order=work.best_order())
+    found = _race(work, {"ours": Workload.adaptive, "best": best}, rounds=rounds)
+    title = "drift every 100,000 rows: best single fixed order / ours"
+    return [at_least(title, found.ratio("best", "ours"), 1.2, found.describe("best", "ours"))]
 
 
 def neutral(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
@@ -195,5 +182,4 @@ WORKLOADS = (
     width,
     scale,
     native.run,
-    real.run,
 )

@@ -30,6 +30,8 @@ MOST_WARM_UPS = 4
 ENOUGH_ROUNDS = 5
 FEWEST_ROUNDS = 3
 RACE_SECONDS = 15.0
+CLOSE_RACE_SECONDS = 30.0
+"""Where a few percent are the question."""
 TIGHT = 0.01
 CONTROL_WITHIN = 0.02
 SETTLED = 0.9
@@ -86,10 +88,12 @@ class Race:
         return ", ".join(f"{n} {self.median(n):.2f} s" for n in names) + f", {len(self.seconds[names[0]])} rounds"
 
 
-def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_on: T) -> Race:
+def race(
+    contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_on: T, seconds: float = RACE_SECONDS
+) -> Race:
     """Run all contenders on the same input, each round in another order; all must return the same bag of rows.
 
-    There are so many rounds at most: a race is over when it is `settled`, and after `RACE_SECONDS` anyway.
+    There are so many rounds at most: a race is over when it is `settled`, and after so many seconds anyway.
 
     Who runs behind whom changes, too: a run may be slower behind one of another kind than behind its own.
 
@@ -101,7 +105,7 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
     _warm_up([partial(contenders[name], warm_up_on) for name in names], most=min(MOST_WARM_UPS, rounds + 1))
     started = time.perf_counter()
     for number in range(rounds):
-        if over(result.seconds, time.perf_counter() - started):
+        if over(result.seconds, time.perf_counter() - started, seconds):
             break
         for name in _turns(names, number):
             began = time.perf_counter()
@@ -114,7 +118,7 @@ def race(contenders: Mapping[str, Contender[T]], on: T, *, rounds: int, warm_up_
     return result
 
 
-def over(seconds: Mapping[str, Sequence[float]], elapsed: float) -> bool:
+def over(seconds: Mapping[str, Sequence[float]], elapsed: float, limit: float = RACE_SECONDS) -> bool:
     """Whether a race needs no more rounds, or has taken its time.
 
     >>> over({"ours": [1.0, 1.1, 1.0], "plain": [2.0, 3.1, 1.0]}, elapsed=5.0)
@@ -123,7 +127,7 @@ def over(seconds: Mapping[str, Sequence[float]], elapsed: float) -> bool:
     True
     """
     rounds = min(map(len, seconds.values()))
-    return settled(seconds) or (rounds >= FEWEST_ROUNDS and elapsed >= RACE_SECONDS)
+    return settled(seconds) or (rounds >= FEWEST_ROUNDS and elapsed >= limit)
 
 
 def settled(seconds: Mapping[str, Sequence[float]]) -> bool:

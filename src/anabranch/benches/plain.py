@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
 import anabranch as ab
-from anabranch.benches.harness import Contender, Race, race
+from anabranch.benches.harness import CLOSE_RACE_SECONDS, Contender, Race, race
 from anabranch.benches.workloads import Workload, build, independent
 from anabranch.measure import Bar, at_most, informed
 
@@ -47,7 +47,7 @@ def texts(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             "best again": best,
             "plain": partial(_by_spark, spark),
         }
-        found = race(contenders, path, rounds=2 if quick else 7, warm_up_on=few)
+        found = race(contenders, path, rounds=2 if quick else 12, warm_up_on=few, seconds=CLOSE_RACE_SECONDS)
         name = f"texts of {size:,} bytes"
         bars += [
             at_most(

@@ -158,12 +158,6 @@ def rotating(rows: int, rates: Sequence[float], period: int, rng: np.random.Gene
     return rng.random((rows, len(rates))) < table[phase % len(rates)]
 
 
-def flipped(rows: int, rates: Sequence[float], at: float, rng: np.random.Generator) -> BoolMatrix:
-    """Rates that are reversed after a share of the rows."""
-    early = (np.arange(rows) < at * rows)[:, None]
-    return rng.random((rows, len(rates))) < np.where(early, np.array(rates), np.array(rates)[::-1])
-
-
 def grouped(rows: int, width: int, rng: np.random.Generator, *, factor: int = 2, agree: float = 0.8) -> BoolMatrix:
     """The correlation model of the thesis: groups of filters that give the same result on a share of the rows."""
     lead = rng.random((rows, -(-width // factor))) < 0.5
