@@ -55,10 +55,12 @@ def run(
             answers = engine.run_batch()
         except QueriesFailed as error:
             answers = error.answers
-        for name, answer in answers.items() if not as_json else ():
+        if as_json:
+            return _figures(engine, console)
+        for name, answer in answers.items():
             console.print(f"[bold]{name}[/]")
             answer.orderBy("_ts").show(SHOWN_ROWS, truncate=False)
-        return _figures(engine, console) if as_json else report_failures(engine, console)
+        return report_failures(engine, console)
     for query in engine.queries.values():
         query.start()
     done = _all_answered(engine) if until_idle else threading.Event()
