@@ -70,7 +70,7 @@ function soon() {
 }
 
 function status(lost, seen) {
-  fill(failure, seen.failure ? ["The engine has stopped: ", seen.failure, " Nothing is answered any more; mend the cause and start the program again."] : []);
+  fill(failure, seen.failure ? ["The engine has stopped: ", seen.failure, ". Nothing is answered any more; mend the cause and start the program again."] : []);
   failure.hidden = !seen.failure;
   const said = isSnapshot ? "snapshot" : lost ? "connection lost" : seen.tick ? `tick ${seen.tick.toLocaleString("en")}` : "live";
   fill(document.getElementById("status"), h("span", { class: `dot ${isSnapshot ? "" : lost ? "lost" : "live"}` }), said, seen.failed ? [" ", h("a", { class: "badge failed", href: "#/queries//failed" }, `${seen.failed.toLocaleString("en")} failed`)] : null);
