@@ -271,7 +271,7 @@ class MultiJoin(Operator):
         return self._windows[number].payload.take(rows, [name]).column(name)
 
     def _rows_of(self, number: int, rows: Rows) -> list[dict[str, Any]]:
-        return self._windows[number].payload.take(rows).to_pylist()
+        return list(self._windows[number].payload.take(rows).to_pylist())
 
     def _gathered(self, found: Sequence[Combinations]) -> pa.Table:
         """The columns of combinations, which were numbers so far."""
