@@ -5,9 +5,11 @@ A block that opens with ```python no-run is left out. Blocks of CQL are one scri
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from pydoc import locate
 from typing import Any
@@ -123,3 +125,12 @@ def test_every_name_of_the_package_is_in_the_reference() -> None:
 
 
 CONSTANTS = ("ARRIVAL", "AutoSkew")
+
+
+def test_examples_of_docstrings_are_code_on_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("griffe")
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    examples = import_module("griffe_examples")
+    assert not doctest.testmod(examples).failed
+    inside = "Examples\n--------\n>>> 2 * 2\n4"
+    assert examples.marked(inside) == inside, "griffe knows these as they are"

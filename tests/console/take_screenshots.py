@@ -1,5 +1,7 @@
 """Takes the pictures of `docs/console.md`: python tests/console/take_screenshots.py docs/images (needs Chromium).
 
+With a second argument it takes all pages in both themes and at both widths.
+
 An engine answers the packets of the demo, an hour of theirs after the other, while a browser looks at each page.
 """
 
@@ -8,26 +10,40 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import anabranch as ab
 from anabranch.cli import packets
 
 ROWS = 8_000
 PIECES = 8
-PAGES = ("queries", "decisions", "river", "trace", "plan", "time", "state", "monitors", "steer")
-DARK = ("river", "plan")
-NARROW = ("queries",)
+PLACES = {
+    "queries": "queries/busy",
+    "queries-chart": "queries/traffic",
+    "trace-join": "trace/joins/scans",
+}
+"""Pictures that are not named after their page."""
+PAGES = (*PLACES, "decisions", "river", "trace", "plan", "time", "state", "monitors", "steer", "snapshot")
+SHOTS = (
+    ("", 1280, "light", PAGES),
+    ("-dark", 1280, "dark", ("river", "plan")),
+    ("-narrow", 400, "light", ("queries",)),
+)
+EVERY = [(f"-{width}-{scheme}", width, scheme, PAGES) for width in (1280, 400) for scheme in ("light", "dark")]
+"""All of them, to be looked at: with a second argument."""
 QUERIES = {
     "busy": "Select port, Count(*) As n From packets [Range 10 Minutes] Group By port",
     "traffic": "Select port, Count(*) As packets From packets [Range 10 Minutes] Group By port",
     "suspicious": """Select src, dst, port From packets
 Where signature(payload) And encoded(payload) And anonymous(payload)""",
+    "scans": """Select Istream(b.src, a.port, b.port As other) From packets [Range 10 Seconds] a, packets [Now] b
+Where a.src = b.src And a.port <> b.port""",
     "reached": "Select Istream(p.src, h.role) From packets [Now] p, hosts h Where p.port = h.port",
     "loud": "Select src, Count(*) As n From packets [Range 2 Minutes] Group By src Having Count(*) > 3",
     "monitor_1": "Select Istream(entity, value) From SysStream [Now] Where entity = 'engine' And property = 'seconds'",
@@ -59,7 +75,7 @@ def main(out: Path) -> None:
                     _watch(engine)
             for each in engine.queries.values():
                 each.await_idle(600)
-            _take(service.url, service.address, out)
+            _take(service.url, service.address, out, SHOTS if len(sys.argv) < 3 else EVERY)
         engine.stop()
     spark.stop()
 
@@ -71,6 +87,7 @@ def _watch(engine: ab.Engine) -> None:
     (of,) = query.filters()
     engine.between_ticks(lambda: of.trace(0.05))
     engine.between_ticks(lambda: of.compare(order=[p.name for p in reversed(of.predicates)]))
+    engine.queries["scans"].trace_joins(0.02)
 
 
 def _pieces(folder: Path) -> list[Path]:
@@ -87,30 +104,48 @@ def _pieces(folder: Path) -> list[Path]:
     return made
 
 
-def _take(url: str, address: str, out: Path) -> None:
+def _take(url: str, address: str, out: Path, shots: Sequence[tuple[str, int, str, Sequence[str]]]) -> None:
     with sync_playwright() as playwright:
         arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
-        for suffix, width, scheme, names in (
-            ("", 1280, "light", PAGES),
-            ("-dark", 1280, "dark", DARK),
-            ("-narrow", 400, "light", NARROW),
-        ):
+        _steer(browser, url, address)
+        for suffix, width, scheme, names in shots:
             context = browser.new_context(viewport={"width": width, "height": 780}, color_scheme=scheme)  # type: ignore[arg-type]
             page = context.new_page()
             page.goto(url)
             page.wait_for_selector("nav a")
             for name in names:
-                page.goto(f"{address}/#/{name}")
+                page.goto(f"{address}/#/{PLACES.get(name, name)}")
                 page.wait_for_timeout(3_000)
-                if name == "plan":
-                    page.locator(".node.shared").first.click()
-                    page.wait_for_timeout(500)
+                _look_closer(page, name)
                 file = out / f"console-{name}{suffix}.png"
                 page.screenshot(path=file)
                 Image.open(file).convert("RGB").quantize(256).save(file, optimize=True)
             context.close()
         browser.close()
+
+
+def _look_closer(page: Page, name: str) -> None:
+    """Open what a picture is about."""
+    if name == "plan":
+        page.locator(".node.shared").first.click()
+    if name == "queries-chart":
+        page.get_by_role("button", name="Chart").click()
+    if name in ("plan", "queries-chart"):
+        page.wait_for_timeout(1_500)
+
+
+def _steer(browser: Browser, url: str, address: str) -> None:
+    """Change some settings, so that there is something to take back."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("nav a")
+    for wanted in ({"stream": "packets", "skew": "5 seconds"}, {"query": "traffic", "share": False}):
+        done = page.request.patch(f"{address}/api/settings", data=wanted)
+        assert done.ok, done.text()
+    page.request.post(f"{address}/api/undo", data={})
+    context.close()
 
 
 if __name__ == "__main__":

@@ -190,6 +190,93 @@ def test_two_plans_are_compared_and_the_other_one_is_used(stage: Stage, opened: 
     assert (of.policy, of.order, of.rival) == ("auto", None, None)
 
 
+@LONG
+def test_skew_and_sharing_are_steered_and_taken_back(stage: Stage, opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/steer")
+    box = page.get_by_label("twin shares operators")
+    box.focus()
+    page.keyboard.press("Space")
+    page.wait_for_selector("td:has-text('sharing of twin')")
+    assert not stage.engine.queries["twin"].share
+    page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'twin shares operators'")
+    page.get_by_label("Skew of calls", exact=True).fill("4 seconds")
+    page.get_by_role("button", name="Set the skew of calls").click()
+    page.wait_for_selector("td:has-text('skew of calls')")
+    assert stage.viewer.get("/api/streams")[-1]["skew"] == 4_000_000
+    page.get_by_label("Skew of calls", exact=True).fill("soon")
+    page.get_by_role("button", name="Set the skew of calls").click()
+    page.wait_for_selector("text=is not a duration")
+    for what in ("skew of calls", "sharing of twin"):
+        page.get_by_role("button", name="Undo the last change").click()
+        page.wait_for_selector(f"td:has-text('{what}')", state="detached")
+    assert stage.engine.queries["twin"].share
+    assert stage.viewer.get("/api/streams")[-1]["skew"] == 0
+
+
+@LONG
+def test_a_row_of_a_join_is_traced(stage: Stage, opened: Callable[..., Page]) -> None:
+    text = "Select Istream(a.host, b.size) From calls [Now] a, calls [Range 1 Minute] b Where a.size = b.size"
+    query = stage.engine.query(text, name="met").start()
+    stage.service._hub.look()
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/trace/joins/met")
+    page.wait_for_selector("text=Nothing is traced.")
+    page.get_by_label("Share of rows that are traced").select_option("all rows")
+    page.wait_for_selector("text=No row has been traced yet")
+    stage.bring(60)
+    page.wait_for_selector(".traced")
+    page.wait_for_selector("h2:has-text('Partners')")
+    page.wait_for_selector(".journey li:has-text('calls')")
+    assert query.joined_rows()
+    page.goto("about:blank")
+    stage.engine.drop("met")
+
+
+@LONG
+def test_rules_are_added_and_removed(stage: Stage, opened: Callable[..., Page]) -> None:
+    rules = stage.engine.rules("watch", "Select Istream(host, size) From calls [Now] Where size > :limit")
+    rules.start()
+    stage.service._hub.look()
+    page = opened()
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/queries/watch")
+    page.get_by_role("button", name="Rules").click()
+    page.wait_for_selector("text=No rules yet.")
+    page.get_by_label("rule of the new rule").fill("high")
+    page.get_by_label("limit of the new rule").fill("90")
+    page.get_by_role("button", name="Add the rule").click()
+    page.wait_for_selector("td:has-text('high')")
+    assert [(row["rule"], row["limit"]) for row in rules.to_dataframe().collect()] == [("high", 90)]
+    page.get_by_role("button", name="Remove the rule high").click()
+    page.wait_for_selector("text=No rules yet.")
+    page.goto("about:blank")
+    stage.engine.drop("watch")
+
+
+@LONG
+def test_what_has_failed_is_said_on_every_page(stage: Stage, opened: Callable[..., Page]) -> None:
+    query = stage.engine.query("Select 100 / (size - 14) As x From calls [Now]", name="failing").start()
+    page = opened()
+    page.wait_for_selector("nav a")
+    stage.bring(100)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        query.await_idle(600)
+    page.get_by_role("link", name="1 failed").click()
+    page.wait_for_selector("text=1 query")
+    page.wait_for_selector(".bad:has-text('DIVIDE_BY_ZERO')")
+    page.goto(f"{stage.service.address}/#/decisions")
+    stage.engine.drop("failing")
+    page.wait_for_function("!document.querySelector('#status').textContent.includes('failed')")
+    assert not page.locator("#failure").is_visible()
+    stage.engine._loop.failure = OSError("the disk is full")  # as the thread of ticks says it
+    page.wait_for_selector("#failure:has-text('the disk is full')")
+    stage.engine._loop.failure = None
+    page.wait_for_function("document.querySelector('#failure').hidden")
+
+
 NAMED = "e => (e.getAttribute('aria-label') || e.textContent).trim() || (e.labels && e.labels.length)"
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
@@ -305,3 +392,34 @@ def test_ten_thousand_queries_stay_usable(stage: Stage, opened: Callable[..., Pa
     page.evaluate("document.querySelector('.list').scrollTop = 56 * 9000")
     page.wait_for_selector("text=q09000")
     assert page.locator(".item").count() < 40
+
+
+CHURN = (Path(__file__).parent / "churn.js").read_text()
+UPDATES = 300
+"""Of each page, by turns; 1,800 of each take half an hour where a page updates once a second."""
+
+
+@LONG
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_holds_no_more_after_many_updates(stage: Stage, opened: Callable[..., Page], name: str) -> None:
+    page = opened("about:blank")
+    page.add_init_script(CHURN)
+    page.goto(stage.service.url)
+    page.wait_for_selector("nav a")
+    page.goto(f"{stage.service.address}/#/{name}")
+    page.wait_for_function("document.querySelector('main').innerText.length > 40")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def held(updates: int) -> dict[str, float]:
+        page.evaluate("churn", updates)
+        session.send("HeapProfiler.collectGarbage")
+        found = session.send("Performance.getMetrics")["metrics"]
+        counts = {each["name"]: each["value"] for each in found if each["name"] in ("Nodes", "JSEventListeners")}
+        return counts | {"shown": page.evaluate("document.querySelectorAll('*').length")}
+
+    held(30)
+    before, after = held(30), held(UPDATES)
+    assert after["shown"] == before["shown"]
+    for kind in ("Nodes", "JSEventListeners"):
+        assert after[kind] <= before[kind] + 20, (kind, before, after)

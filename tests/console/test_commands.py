@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from rich.console import Console
 from anabranch.cli.client import Client
 from anabranch.cli.events import events
 from anabranch.cli.serve import functions_of
-from anabranch.cli.sql import sql
+from anabranch.cli.sql import Shell, _completer, sql
 from anabranch.cli.top import top
 from anabranch.errors import QueryError, ResourceError
 from console.stage import Stage, await_true
@@ -77,6 +78,51 @@ def test_statements_and_commands_of_the_shell(stage: Stage, monkeypatch: pytest.
         sql(client, Console(file=io.StringIO()), command="Select hots From calls")
     with pytest.raises(QueryError, match="no command"):
         sql(client, Console(file=io.StringIO()), command="\\x")
+
+
+@pytest.mark.spark
+def test_describing_and_completing_know_what_there_is(stage: Stage) -> None:
+    client = client_of(stage)
+    found = json.loads(printed(lambda console: sql(client, console, command="\\d", as_json=True)))
+    assert {"calls", "names"} <= set(found["inputs"])
+    complete = _completer(Shell(client, Console(file=io.StringIO())).names)
+    offered = [complete("ca", state) for state in range(3)]
+    assert "calls" in offered
+    assert complete("SEL", 0) == "Select"
+    assert complete("nothing_like_this", 0) is None
+    with pytest.raises(QueryError, match="there is no 'nothing'"):
+        sql(client, Console(file=io.StringIO()), command="\\d nothing")
+
+
+@pytest.mark.spark
+def test_the_shell_in_a_terminal_has_a_history_and_completes(stage: Stage, tmp_path: Path) -> None:
+    """Typed as by a person: a name is completed by Tab, and the next shell knows what this one was told."""
+    pty = pytest.importorskip("pty")
+    url, token = stage.service.address, stage.service._access.operator
+    call = [sys.executable, "-m", "anabranch.cli.main", "sql", "--url", url]
+    given = os.environ | {"ANABRANCH_HOME": str(tmp_path), "ANABRANCH_TOKEN": token, "TERM": "dumb"}
+    keys = b"\\rows bu\t\n\\q\n", b"\x1b[A\x1b[A\n\\q\n"
+    for typed in keys:
+        mine, other = pty.openpty()
+        with subprocess.Popen(call, stdin=other, stdout=other, stderr=other, env=given, close_fds=True) as shell:
+            os.close(other)
+            said = _until(mine, b"anabranch> ")
+            os.write(mine, typed)
+            said += _until(mine, None)
+            assert shell.wait(250) == 0, said
+        os.close(mine)
+        assert "rows" in said.decode()
+        assert "h0" in said.decode(), said
+    assert (tmp_path / "sql-history").read_text().splitlines()[-2:] == ["\\rows busy", "\\q"]
+
+
+def _until(terminal: int, wanted: bytes | None) -> bytes:
+    """What a terminal shows up to some words, or to its end."""
+    said = b""
+    with suppress(OSError):  # Linux ends a terminal with an error
+        while (wanted is None or wanted not in said) and (part := os.read(terminal, 4096)):
+            said += part
+    return said
 
 
 def command(*words: str, home: Path) -> subprocess.CompletedProcess[str]:

@@ -167,6 +167,15 @@ def test_a_body_that_does_not_say_how_long_it_is_is_limited(tmp_path: Path) -> N
             assert endless.recv(4_096).startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_body_that_is_far_too_large_is_answered_though_it_is_sent_at_once(tmp_path: Path) -> None:
+    """A client that is cut off in the middle of a body sees no answer."""
+    with serve(None, port=0, home=tmp_path, limits=Limits(body_bytes=1_000)) as service:
+        client = client_of(service, service._access.operator)
+        for _ in range(20):
+            assert client.ask("POST", "/api/check", b"x" * 5_000_000).status == 413
+        assert client.ask("GET", "/api/session").status == 200
+
+
 def test_tokens_are_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both tokens are compared, whatever is given, by the function that takes as long for any text."""
     compared: list[tuple[bytes, bytes]] = []

@@ -262,3 +262,101 @@ def test_parameters_of_the_description_have_defaults(stage: Stage) -> None:
         taken = inspect.signature(route.handler).parameters
         for name in route.params:
             assert taken[name].default is not inspect.Parameter.empty, f"{route.path}: {name}"
+
+
+def test_the_skew_of_a_stream_is_set_and_taken_back(stage: Stage) -> None:
+    def of_calls() -> dict[str, Any]:
+        (found,) = [each for each in stage.viewer.get("/api/streams") if each["name"] == "calls"]
+        return found
+
+    query = stage.engine.queries["picked"]
+    query.await_idle(600)
+    before = of_calls()
+    assert before["skew"] == 0
+    assert stage.operator.ask("PATCH", "/api/settings", {"stream": "calls", "skew": "30 seconds"}).status == 200
+    assert of_calls()["skew"] == 30_000_000
+    stage.bring(20)
+    stage.engine.queries["busy"].await_idle(600)
+    position = stage.viewer.get("/api/queries/busy")["position"]
+    assert of_calls()["newest"] - position < 30_000_000 + 21_000_000
+    assert position <= before["newest"] + 1, "twenty seconds of rows are not complete with thirty seconds of skew"
+    late = of_calls()["late"]
+    (set_,) = [each for each in stage.viewer.get("/api/settings")["streams"] if each["name"] == "calls"]
+    assert (set_["skew"], set_["late"]) == (30_000_000, late)
+    for wrong in ("soon", "-1 seconds", ""):
+        assert stage.operator.ask("PATCH", "/api/settings", {"stream": "calls", "skew": wrong}).status == 400
+    assert stage.operator.ask("PATCH", "/api/settings", {"stream": "nothing", "skew": "1 second"}).status == 400
+    assert stage.operator.ask("POST", "/api/undo", {}).json["done"] == "skew of calls: 0 seconds again"
+    assert of_calls()["skew"] == 0
+    await_true(lambda: stage.viewer.get("/api/queries/busy")["position"] == of_calls()["newest"])
+
+
+def test_a_query_gets_operators_of_its_own_and_shares_again(stage: Stage) -> None:
+    def nodes(name: str) -> set[str]:
+        return set(stage.viewer.get(f"/api/queries/{name}")["nodes"])
+
+    def answer(name: str) -> list[Any]:
+        return sorted(stage.viewer.get(f"/api/queries/{name}/rows")["rows"])
+
+    def bring() -> None:
+        stage.bring(30)
+        for name in ("busy", "twin"):
+            stage.engine.queries[name].await_idle(600)
+        stage.service._hub.look()
+
+    bring()
+    assert nodes("busy") == nodes("twin")
+    assert stage.operator.ask("PATCH", "/api/settings", {"query": "twin", "share": False}).status == 200
+    assert not nodes("busy") & nodes("twin")
+    assert not stage.viewer.get("/api/queries/twin")["share"]
+    bring()
+    assert not nodes("busy") & nodes("twin")
+    assert answer("busy") == answer("twin")
+    assert sum(row[1] for row in answer("twin")) == 60, "of the last minute, so the state went with it"
+    assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    bring()
+    assert nodes("busy") == nodes("twin")
+    assert answer("busy") == answer("twin")
+    assert stage.operator.ask("PATCH", "/api/settings", {"query": "nothing", "share": True}).status == 400
+
+
+def test_rows_of_joins_are_traced_with_their_partners(stage: Stage) -> None:
+    text = "Select Istream(a.host, b.size) From calls [Now] a, calls [Range 1 Minute] b Where a.size = b.size"
+    made = stage.operator.ask("POST", "/api/queries", {"name": "pairs", "text": text})
+    assert made.status == 200, made.body
+    (found,) = [each for each in stage.viewer.get("/api/joins") if each["query"] == "pairs"]
+    assert (found["joins"], found["share"]) == ([["calls", "calls 2"]], 0)
+    assert stage.viewer.get("/api/joins/pairs") == {"query": "pairs", "share": 0, "rows": []}
+    assert stage.viewer.ask("GET", "/api/joins/nothing").status == 404
+    assert stage.viewer.ask("PATCH", "/api/settings", {"query": "pairs", "trace": 1}).status == 403
+    assert stage.operator.ask("PATCH", "/api/settings", {"query": "pairs", "trace": 2}).status == 422
+    stage.bring(30)
+    stage.engine.queries["pairs"].await_idle(600)
+    assert stage.viewer.get("/api/joins/pairs")["rows"] == []
+    assert stage.operator.ask("PATCH", "/api/settings", {"query": "pairs", "trace": 1}).status == 200
+    stage.bring(30)
+    stage.engine.queries["pairs"].await_idle(600)
+    rows = stage.viewer.get("/api/joins/pairs")["rows"]
+    assert rows
+    for row in rows:
+        (met,) = row["met"]
+        assert {row["input"], met["window"]} == {"calls", "calls 2"}
+        assert (row["missed"] is None) == (met["partners"] > 0)
+        assert row["results"] <= met["partners"]
+        assert all(dict(each)["size"] == dict(row["values"])["size"] for each in met["shown"])
+    assert stage.operator.ask("POST", "/api/undo", {}).status == 200
+    assert stage.viewer.get("/api/joins/pairs")["share"] == 0
+    assert stage.operator.ask("PATCH", "/api/settings", {"query": "nothing", "trace": 1}).status == 400
+    stage.operator.ask("DELETE", "/api/queries/pairs")
+
+
+def test_state_has_the_caches_and_constraints_of_joins(stage: Stage) -> None:
+    text = "Select Istream(a.host) From calls [Range 9 Seconds] a, calls [Range 9 Seconds] b Where a.size = b.size"
+    query = stage.engine.query(text, name="kept", constraints="exact").start()
+    stage.bring(40)
+    query.await_idle(600)
+    stage.service._hub.look()
+    (found,) = [each for each in stage.viewer.get("/api/state")["joins"] if each["query"] == "kept"]
+    assert "\n".join(found["constraints"]) == "\n".join(map(str, query.report().constraints))
+    assert found["caches"] == []
+    stage.operator.ask("DELETE", "/api/queries/kept")

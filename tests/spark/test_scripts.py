@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -55,6 +56,11 @@ def test_a_file_runs_to_the_end_of_its_inputs(
     assert "busy" in out.getvalue()
     assert "|0   |6  |2026-01-01 00:00:15|+  |" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "calls-out")).count() == 80, "its sinks have the answers"
+    figures = io.StringIO()
+    assert run(script, tmp_path / "again", Console(file=figures), batch=True, as_json=True) == 0
+    found = {each["name"]: each for each in json.loads(figures.getvalue())}
+    assert (found["busy"]["status"], found["busy"]["error"]) == ("ended", None)
+    assert found["busy"]["rows"] > 0
 
 
 def test_a_file_runs_as_a_stream_and_goes_on_from_its_state(spark: SparkSession, script: Path, tmp_path: Path) -> None:
@@ -351,6 +357,9 @@ def test_the_doctor_finds_nothing_wrong_here(spark: SparkSession, tmp_path: Path
     said: list[str] = []
     assert doctor.run(tmp_path / "state", said.append) == 0, said
     assert said[-1] == "all is well"
+    as_json: list[str] = []
+    assert doctor.run(tmp_path / "state", as_json.append, as_json=True) == 0
+    assert {"Python", "Java", "memory"} <= {each["what"] for each in json.loads(as_json[0])}
 
 
 @pytest.mark.parametrize("name", ["file", "file/sub", "file/sub/sub"])

@@ -289,6 +289,28 @@ def test_a_query_that_stands_still_leaves_the_others_and_joins_them_again_and_ma
     assert answers["a"] < answers["a, later"] == answers["alone"]
 
 
+def test_a_query_that_comes_back_with_another_share_keeps_its_state(
+    spark: SparkSession, frame: DataFrame, tmp_path: Path
+) -> None:
+    text = "Select Count(*) As n, Max(value) As top From readings [Range 1 Minute]"  # all rows meet in one cell
+    found: Counter[tuple[object, ...]] = Counter()
+    for (first, last), share in {(0, 100): True, (100, 150): False, (150, 200): True}.items():
+        part = spark.createDataFrame(ROWS[first:last], SCHEMA).coalesce(1)
+        part.write.mode("append").parquet(str(tmp_path / "in"))
+        made = ab.Engine(spark, checkpoint=tmp_path / "state", cells=4)
+        source = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
+        made.stream("readings", source, timestamp="ts", sequence="seq")
+        query = made.query(text, name="q", share=share).start()
+        query.await_idle(300)
+        assert all(("-q" in node) != share for node in made._manifest.queries["q"].nodes.values())
+        found = bags({"q": query.to_dataframe()})["q"]
+        made.stop()
+    alone = engine(spark, frame)
+    alone.query(text, name="q")
+    assert found <= bags(alone.run_batch())["q"]
+    assert sum(found.values()) > 350
+
+
 def test_a_tick_without_rows_does_the_same_file_work_for_any_number_of_queries(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -79,11 +79,13 @@ def run(
         bool, typer.Option("--until-idle", help="Stop once all rows that are there by now have been answered.")
     ] = False,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; on Ctrl-C if not given.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print nothing but figures of the queries, at the end.")] = False,
 ) -> None:
-    """Run continuous queries; a live table shows how far they are."""
+    """Run continuous queries; a live table shows how far they are. Exit code 3 if a query has failed."""
     from anabranch.cli.run import run as run_script
 
-    raise typer.Exit(run_script(file, checkpoint, Console(), batch=batch, until_idle=until_idle, seconds=seconds))
+    given = {"batch": batch, "until_idle": until_idle, "as_json": json}
+    raise typer.Exit(run_script(file, checkpoint, Console(), seconds=seconds, **given))
 
 
 @app.command()
@@ -200,11 +202,12 @@ def sql(
 @app.command()
 def doctor(
     checkpoint: Annotated[Path, typer.Option(metavar="DIR", help="Where state would be kept.")] = Path(),
+    json: AsJson = False,
 ) -> None:
     """Say what is wrong with Java, Python, Spark, memory or disk, and how to fix it; exit code 3 if something is."""
     from anabranch.cli.doctor import run as examine
 
-    raise typer.Exit(examine(checkpoint, typer.echo))
+    raise typer.Exit(examine(checkpoint, typer.echo, as_json=json))
 
 
 @app.command()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -113,8 +114,12 @@ def _enough(what: str, gib: float, wanted: float, remedy: str) -> Finding:
     return Finding(what, f"{gib:.1f} GiB", remedy if gib < wanted else None)
 
 
-def run(folder: Path, say: Callable[[str], None]) -> int:
+def run(folder: Path, say: Callable[[str], None], *, as_json: bool = False) -> int:
     """Tell what was found; 0 if all is well, 3 otherwise."""
+    if as_json:
+        found = list(findings(folder))
+        say(json.dumps([asdict(each) for each in found], indent=2))
+        return 3 if any(each.remedy is not None for each in found) else 0
     ill = 0
     for each in findings(folder):
         say(f"{'ok ' if each.remedy is None else 'NO '} {each.what}: {each.found}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +36,9 @@ def run(
     batch: bool = False,
     until_idle: bool = False,
     seconds: float | None = None,
+    as_json: bool = False,
 ) -> int:
-    """Run a file of statements; 3 if a query has failed."""
+    """Run a file of statements; 3 if a query has failed. As JSON it prints figures of the queries, and nothing else."""
     from anabranch.engine.engine import Engine
     from anabranch.spark.session import local_session
 
@@ -43,7 +46,8 @@ def run(
     files.make_folder(checkpoint)
     engine = Engine(local_session("anabranch-run"), checkpoint)
     for said in engine.execute(text, bounded=batch):
-        console.print(said, markup=False, highlight=False)
+        if not as_json:
+            console.print(said, markup=False, highlight=False)
     if not engine.queries:
         raise QueryError(f"{file.name} has no query", hint="add one: Create Query name As Select ...")
     if batch:
@@ -51,6 +55,8 @@ def run(
             answers = engine.run_batch()
         except QueriesFailed as error:
             answers = error.answers
+        if as_json:
+            return _figures(engine, console)
         for name, answer in answers.items():
             console.print(f"[bold]{name}[/]")
             answer.orderBy("_ts").show(SHOWN_ROWS, truncate=False)
@@ -63,12 +69,20 @@ def run(
         return not done.is_set() and any(query.status == "running" for query in engine.queries.values())
 
     try:
-        _watch(engine.progress, running, console, seconds)
+        _watch(engine.progress, running, None if as_json else console, seconds)
     except KeyboardInterrupt:
-        console.print("stopping; the same command goes on from here")
+        if not as_json:
+            console.print("stopping; the same command goes on from here")
     finally:
         engine.stop()
-    return report_failures(engine, console)
+    return _figures(engine, console) if as_json else report_failures(engine, console)
+
+
+def _figures(engine: Engine, console: Console) -> int:
+    """Print how far queries have come, as JSON; 3 if one has failed."""
+    queries = engine.overview().queries
+    console.print_json(json.dumps([asdict(each) for each in queries]))
+    return 3 if any(each.error is not None for each in queries) else 0
 
 
 def report_failures(engine: Engine, console: Console) -> int:
@@ -96,15 +110,19 @@ def _all_answered(engine: Engine) -> threading.Event:
 def _watch(
     progress: Callable[[], list[dict[str, object]]],
     running: Callable[[], bool],
-    console: Console,
+    console: Console | None,
     seconds: float | None,
 ) -> None:
-    """A live table of the queries until time is up or all have stopped."""
+    """A live table of the queries, if there is a console, until time is up or all have stopped."""
     deadline = None if seconds is None else time.monotonic() + seconds
-    with Live(_table(progress()), console=console, refresh_per_second=1 / REFRESH_SECONDS) as live:
+    live = (
+        None if console is None else Live(_table(progress()), console=console, refresh_per_second=1 / REFRESH_SECONDS)
+    )
+    with live or nullcontext():
         while running() and (deadline is None or time.monotonic() < deadline):
             time.sleep(REFRESH_SECONDS)
-            live.update(_table(progress()))
+            if live is not None:
+                live.update(_table(progress()))
 
 
 def _table(rows: list[dict[str, object]]) -> Table:

@@ -120,13 +120,13 @@ class Changing:
     def steer(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Change a setting."""
         done = self._steering.change(wanted)
-        self._reading.hub.look()
+        self._reading.hub.look_anew()
         return {"done": done}
 
     def undo(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Take the last change of a setting back."""
         done = self._steering.undo()
-        self._reading.hub.look()
+        self._reading.hub.look_anew()
         return {"done": done}
 
     def _seen(self, name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -27,6 +28,9 @@ OPEN = frozenset({"/login", "/static/login.js", "/static/console.css", "/static/
 LOGIN = "/api/login"
 LIVE = "/api/live"
 READS = ("GET", "HEAD")
+TOO_LARGE = 413
+MOST_DRAINED, DRAIN_SECONDS = 16 * 1024 * 1024, 2.0
+"""Of a body that is too large: what is read of it before it is refused."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -116,6 +120,8 @@ class Guard:
             seconds = None if scope["path"] == LIVE else self.limits.request_seconds
             await asyncio.wait_for(self.app(scope, limited, sent), seconds)
         except Refused as refused:
+            if refused.status == TOO_LARGE:
+                await _drain(receive)
             await sent.refuse(refused.status, refused.what)
         except TimeoutError:
             await sent.refuse(408, f"the request took more than {self.limits.request_seconds:g} s")
@@ -134,18 +140,15 @@ class Guard:
             raise Refused(403, "a request of another site")
         if not self._requests.allows(client):
             raise Refused(429, "too many requests")
-        if int(_digits(headers.get("content-length", "0"))) > self.limits.body_bytes:
-            raise Refused(413, f"a request has at most {self.limits.body_bytes} bytes")
-        role = self._role(headers)
-        if path == LOGIN or path in OPEN:
-            scope["role"] = role
-            return
-        if role is None:
+        role, is_open = self._role(headers), path == LOGIN or path in OPEN
+        if role is None and not is_open:
             if "authorization" in headers and not self._failures.allows(client):
                 raise Refused(429, "too many wrong tokens")
             raise Refused(401, "a token is needed")
-        if role != "operator" and method not in READS and not path.startswith("/api/check"):
+        if role != "operator" and method not in READS and not (is_open or path.startswith("/api/check")):
             raise Refused(403, "this token may look only")
+        if int(_digits(headers.get("content-length", "0"))) > self.limits.body_bytes:
+            raise Refused(TOO_LARGE, f"a request has at most {self.limits.body_bytes} bytes")
         scope["role"] = role
 
     def may_try_token(self, client: str) -> bool:
@@ -188,7 +191,7 @@ class _Sent:
             headers.append((b"retry-after", b"1"))
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
-        if status in (408, 413):
+        if status in (408, TOO_LARGE):
             headers.append((b"connection", b"close"))
         await self({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
@@ -203,10 +206,24 @@ def _limited(receive: Receive, most: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > most:
-            raise Refused(413, f"a request has at most {most} bytes")
+            await _drain(receive)
+            raise Refused(TOO_LARGE, f"a request has at most {most} bytes")
         return message
 
     return bounded
+
+
+async def _drain(receive: Receive) -> None:
+    """Read what a client goes on sending: one that is cut off would not see the answer."""
+
+    async def read() -> None:
+        size, more = 0, True
+        while more and size < MOST_DRAINED:
+            message = await receive()
+            size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+
+    with suppress(TimeoutError):
+        await asyncio.wait_for(read(), DRAIN_SECONDS)
 
 
 def _digits(text: str) -> str:

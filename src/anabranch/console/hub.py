@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from anabranch.console.decisions import Card, FilterLog, measured, totals
+from anabranch.errors import in_a_line
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
@@ -32,6 +33,7 @@ MOST_VALUES = 200_000
 MOST_CARDS = 2_000
 REPORT_SECONDS = 0.4
 KINDS = ("streams", "relations", "queries", "operators")
+BUILT_IN = ("SysStream", "SysQueries")
 ENGINE = "engine"
 """What the log of failures of streams and queries is called."""
 
@@ -50,11 +52,16 @@ class TickValues:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the hub saw last; `version` grows with every change, `cards` counts all decisions so far."""
+    """What the hub saw last; `version` grows with every change, `cards` counts all decisions so far.
+
+    `failed` counts queries that have failed; `failure` says why the engine has stopped, if it has.
+    """
 
     version: int = 0
     tick: int = 0
     cards: int = 0
+    failed: int = 0
+    failure: str | None = None
     overview: Mapping[str, Any] | None = None
     network: Mapping[str, Any] | None = None
 
@@ -156,6 +163,11 @@ class Hub:
             for listener in list(self._listeners):
                 listener(self.seen)
 
+    def look_anew(self) -> None:
+        """Look once, and tell listeners: something was set that no look would notice."""
+        self._key = object()
+        self.look()
+
     def _run(self) -> None:
         pause = LOOK_SECONDS
         while not self._stopping.wait(pause):
@@ -180,8 +192,13 @@ class Hub:
             if old.overview is None or _shape(old.overview) != _shape(shown):
                 network = asdict(self.engine.network())
         self._key = key
-        self.seen = Seen(old.version + 1, tick, old.cards + len(cards), shown, network)
+        failed = sum(each["status"] == "failed" for each in shown["queries"]) if shown else 0
+        self.seen = Seen(old.version + 1, tick, old.cards + len(cards), failed, self._failure(), shown, network)
         return True
+
+    def _failure(self) -> str | None:
+        failure = None if self.engine is None else self.engine.failure
+        return None if failure is None else in_a_line(failure)
 
     def _registered(self) -> object:
         """What changes whenever an overview would; it takes far less time."""
@@ -190,7 +207,7 @@ class Hub:
         queries = [(each.name, each.status) for each in list(self.engine.queries.values())]
         names = self.engine.registered()
         watched = [self.report(name, each)["rows"] for name, each in self._watched.items()]
-        return (self.engine.tick, queries, names, watched)
+        return (self.engine.tick, queries, names, watched, self._failure())
 
     def _shown(self) -> dict[str, Any]:
         assert self.engine is not None

@@ -70,5 +70,6 @@ class Live:
 
 
 def _message(seen: Seen) -> str:
-    data = json.dumps({"version": seen.version, "tick": seen.tick, "decisions": seen.cards})
-    return f"event: seen\ndata: {data}\n\n"
+    data = {"version": seen.version, "tick": seen.tick, "decisions": seen.cards}
+    data |= {"failed": seen.failed, "failure": seen.failure}
+    return f"event: seen\ndata: {json.dumps(data)}\n\n"

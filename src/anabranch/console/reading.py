@@ -8,18 +8,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import anabranch
-from anabranch.console.hub import Hub, TickValues
+from anabranch.console.hub import BUILT_IN, Hub, TickValues
 from anabranch.console.results import Results, plain
 from anabranch.cql.problems import KEYWORDS
 from anabranch.cql.rendering import mermaid, render
 from anabranch.model.names import without_number
+from anabranch.operators.base import EVER
 
 if TYPE_CHECKING:
     from anabranch.engine.engine import Engine
 
 MOST_NODES = 400
+MOST_OPERATORS, MOST_JOINS = 300, 100
 SHOWN_TEXT = 400
-BUILT_IN = ("SysStream", "SysQueries")
 
 
 class NotFound(Exception):
@@ -61,6 +62,8 @@ class Reading:
             "tick": seen.tick,
             "cells": found.get("cells"),
             "decisions": seen.cards,
+            "failed": seen.failed,
+            "failure": seen.failure,
             "counts": {kind: len(found.get(kind, ())) for kind in ("streams", "relations", "views", "queries")},
             "statuses": statuses,
             "filters": len(self.hub.filters()),
@@ -215,6 +218,28 @@ class Reading:
         ]
         return {"id": id, "share": of.trace_share, "written": [p.name for p in of.predicates], "traces": rows}
 
+    def joins(self) -> list[dict[str, Any]]:
+        """Queries whose joins can be traced, with the names of what they join."""
+        if self.hub.engine is None:
+            return []
+        queries = dict(self.engine.queries)
+        return [
+            {"query": name, "joins": inputs, "share": queries[name].join_trace}
+            for name, inputs in self.engine.joined().items()
+            if name in queries
+        ]
+
+    def joined_rows(self, name: str) -> dict[str, Any]:
+        """The rows of a query's joins that were traced last, newest first, with the partners that they met."""
+        handle = self.engine.queries.get(name)
+        if handle is None:
+            raise NotFound(f"there is no query {name!r}")
+        rows = [
+            {**asdict(each), "time": None if each.time == EVER else each.time, "missed": each.missed}
+            for each in reversed(handle.joined_rows())
+        ]
+        return {"query": name, "share": handle.join_trace, "rows": rows}
+
     def history(
         self, query: str = "", entity: str = "", property: str = "", minutes: float = 15, limit: int = 600
     ) -> dict[str, Any]:
@@ -238,10 +263,15 @@ class Reading:
         }
 
     def state(self) -> dict[str, Any]:
-        """Who holds how many rows and bytes, and why."""
+        """Who holds how many rows and bytes, and why: the operators that hold most, and the sums of all."""
+        operators = sorted(self._found("operators"), key=lambda each: -each["held_bytes"])
         return {
-            "operators": list(self._found("operators")),
+            "operators": operators[:MOST_OPERATORS],
+            "total": len(operators),
+            "held_rows": sum(each["held_rows"] for each in operators),
+            "held_bytes": sum(each["held_bytes"] for each in operators),
             "streams": [each for each in self._found("streams") if each["name"] not in BUILT_IN],
+            "joins": self._joins_keep(),
             "state_bytes": None if self.hub.engine is None else self.hub.engine.state_bytes,
         }
 
@@ -278,6 +308,18 @@ class Reading:
             ],
             "decisions": self.hub.seen.cards,
         }
+
+    def _joins_keep(self) -> list[dict[str, Any]]:
+        """Caches of joins, and the constraints by which joins let rows go."""
+        kept = []
+        for each in self.joins()[:MOST_JOINS]:
+            handle = self.engine.queries.get(each["query"])
+            report = None if handle is None else handle.report()
+            if report is not None and (report.caches or report.constraints):
+                lines = [line for found in report.constraints for line in str(found).splitlines()]
+                caches = [asdict(cache) for cache in report.caches]
+                kept.append({"query": each["query"], "caches": caches, "constraints": lines})
+        return kept
 
     def _found(self, kind: str) -> Sequence[Mapping[str, Any]]:
         overview = self.hub.seen.overview

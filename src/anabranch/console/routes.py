@@ -105,6 +105,9 @@ def table(reading: Reading, changing: Changing, steering: Steering, audit: Calla
         rival=rival,
         query=NAME,
         status={"type": "string", "enum": ["paused", "running"]},
+        share=YES,
+        stream=NAME,
+        skew=WORDS,
         state_bytes={"type": ["integer", "null"], "minimum": 0, "maximum": 2**50},
         cache_bytes={"type": "integer", "minimum": 0, "maximum": 2**50},
     )
@@ -159,6 +162,8 @@ def table(reading: Reading, changing: Changing, steering: Steering, audit: Calla
         Route("GET", "/api/filters", reading.filters, "Filters, with what they have measured"),
         Route("GET", "/api/filters/{id:path}", reading.filter, "A filter, with its plan after each decision"),
         Route("GET", "/api/traces/{id:path}", reading.traces, "Rows of a filter that were traced"),
+        Route("GET", "/api/joins", reading.joins, "Queries whose joins can be traced"),
+        Route("GET", "/api/joins/{name}", reading.joined_rows, "Rows that were traced, with the partners they met"),
         Route("GET", "/api/history", reading.history, "Properties over time", over_time),
         Route("GET", "/api/state", reading.state, "Who holds how many rows and bytes"),
         Route("GET", "/api/metrics", reading.metrics, "Figures of streams, queries and filters"),

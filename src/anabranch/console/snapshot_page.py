@@ -26,6 +26,7 @@ PLAIN = (
     "/api/relations",
     "/api/events",
     "/api/filters",
+    "/api/joins",
     "/api/history",
     "/api/state",
     "/api/settings",
@@ -73,6 +74,8 @@ def answers(reading: Reading, routes: Sequence[Route]) -> dict[str, Any]:
         with suppress(NotFound, AnabranchError):
             found[f"/api/filters/{quote(id, safe='')}"] = reading.filter(id)
             found[f"/api/traces/{quote(id, safe='')}"] = reading.traces(id)
+    for each in reading.joins():
+        found[f"/api/joins/{quote(each['query'], safe='')}"] = reading.joined_rows(each["query"])
     return found
 
 

@@ -7,16 +7,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anabranch.config import OrderingConfig
-from anabranch.console.hub import Hub
+from anabranch.console.hub import BUILT_IN, Hub
 from anabranch.console.results import plain
 from anabranch.errors import QueryError, suggest
+from anabranch.model.stream_times import AutoSkew
+from anabranch.model.time_units import in_words
 from anabranch.routing import policies
 
 if TYPE_CHECKING:
+    from anabranch.engine.engine import Engine
     from anabranch.spark.filters.filter import Filter
     from anabranch.spark.filters.filter_settings import RivalPlan
 
@@ -56,7 +60,8 @@ class Steering:
             "filters": [_filter_settings(id, each) for id, each in self._hub.filters().items()],
             "queries": []
             if engine is None
-            else [{"name": q.name, "status": q.status} for q in [*engine.queries.values()]],
+            else [{"name": q.name, "status": q.status, "share": q.share} for q in [*engine.queries.values()]],
+            "streams": _stream_settings(self._hub),
             "steps": [step.shown() for step in reversed([*self._steps])],
         }
 
@@ -65,14 +70,21 @@ class Steering:
         with self._lock:
             if "filter" in wanted:
                 return self._of_filter(wanted)
+            if "query" in wanted and "share" in wanted:
+                return self._share(wanted["query"], share=wanted["share"])
+            if "query" in wanted and "trace" in wanted:
+                return self._trace_joins(wanted["query"], wanted["trace"])
             if "query" in wanted:
                 return self._status(wanted["query"], wanted.get("status", ""))
+            if "stream" in wanted:
+                return self._skew(wanted["stream"], wanted.get("skew", ""))
             if "cache_bytes" in wanted:
                 return self._caches(wanted["cache_bytes"])
             if "state_bytes" in wanted:
                 return self._memory(wanted["state_bytes"])
         raise QueryError(
-            "nothing to change", hint="give filter and policy, query and status, state_bytes, or cache_bytes"
+            "nothing to change",
+            hint="give filter and policy, query and status, share or trace, stream and skew, state_bytes, cache_bytes",
         )
 
     def undo(self) -> str:
@@ -84,6 +96,11 @@ class Steering:
             step.undo()
             self._steps.pop()
         return f"{step.what}: {step.before} again"
+
+    def _engine(self) -> Engine:
+        if self._hub.engine is None:
+            raise QueryError("there is no engine", hint="this console watches filters")
+        return self._hub.engine
 
     def _note(self, what: str, before: object, after: object, undo: Callable[[], None]) -> str:
         self._steps.append(Step(time.time(), what, before, after, undo))
@@ -157,18 +174,41 @@ class Steering:
         do()
         return self._note(f"query {name}", before, status, undo)
 
+    def _share(self, name: str, *, share: bool) -> str:
+        """Let a query share operators, or have its own."""
+        engine = self._engine()
+        before = engine.queries[name].share if name in engine.queries else True
+        engine.share(name, share=share)
+        return self._note(f"sharing of {name}", before, share, lambda: engine.share(name, share=before))
+
+    def _trace_joins(self, name: str, share: float) -> str:
+        """Let joins of a query tell of some rows which partners they meet."""
+        queries = self._engine().queries
+        if name not in queries:
+            raise QueryError(f"there is no query {name!r}", hint="see /api/joins")
+        before = queries[name].join_trace
+        queries[name].trace_joins(share)
+        undo = partial(queries[name].trace_joins, before)
+        return self._note(f"share of traced rows of joins of {name}", before, share, undo)
+
+    def _skew(self, name: str, skew: str) -> str:
+        """Let rows of a stream be more, or less, out of order."""
+        engine = self._engine()
+        before = engine.set_skew(name, skew)
+
+        def undo() -> None:
+            engine.set_skew(name, before)
+
+        return self._note(f"skew of {name}", _skew_told(before), skew, undo)
+
     def _memory(self, state_bytes: int | None) -> str:
-        engine = self._hub.engine
-        if engine is None:
-            raise QueryError("there is no engine", hint="this console watches filters")
+        engine = self._engine()
         before = engine.state_bytes
         engine.hold(state_bytes)
         return self._note("state_bytes", before, state_bytes, lambda: engine.hold(before))
 
     def _caches(self, cache_bytes: int) -> str:
-        engine = self._hub.engine
-        if engine is None:
-            raise QueryError("there is no engine", hint="this console watches filters")
+        engine = self._engine()
         before = engine.cache_bytes
         engine.hold_caches(cache_bytes)
         return self._note("cache_bytes", before, cache_bytes, lambda: engine.hold_caches(before))
@@ -178,6 +218,24 @@ def _told(policy: str, config: OrderingConfig, order: Sequence[str] | None, chan
     """A policy, with its pinned order and the parameters that a change is about."""
     parts = [f"{name} {getattr(config, name)}" for name in changes]
     return ", ".join([policy, *([" -> ".join(order)] if order else []), *parts])
+
+
+def _skew_told(skew: timedelta | AutoSkew) -> str:
+    """A skew, for people.
+
+    >>> _skew_told(timedelta(seconds=90)), _skew_told(AutoSkew())
+    ('90 seconds', 'auto')
+    """
+    if isinstance(skew, AutoSkew):
+        return "auto"
+    return in_words(skew // timedelta(microseconds=1)) if skew else "0 seconds"
+
+
+def _stream_settings(hub: Hub) -> list[dict[str, Any]]:
+    """Streams whose skew can be set: those whose rows bring their time."""
+    found = (hub.seen.overview or {}).get("streams", ())
+    own = [each for each in found if each["timestamp"] is not None and each["name"] not in BUILT_IN]
+    return [{key: each[key] for key in ("name", "skew", "may_be_late", "suggested_skew", "late")} for each in own]
 
 
 def _plan(rival: RivalPlan | None) -> str | None:

@@ -409,6 +409,11 @@ class Engine:
         """The number of the last tick that was committed."""
         return self._manifest.tick
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why no tick runs any more, if that is so; queries that have failed by themselves do not stop others."""
+        return self._loop.failure
+
     def registered(self) -> list[str]:
         """The names of streams, relations and views; for any thread, as `overview`."""
         registry = self._registry
@@ -427,6 +432,11 @@ class Engine:
         """The adaptive filters of queries, as `ContinuousQuery.filters`, by query; for any thread, as `overview`."""
         found = self._runtime.functions.filters_by_query()
         return {name: each for name, each in found.items() if name in self._registry.queries}
+
+    def joined(self) -> dict[str, list[tuple[str, ...]]]:
+        """What the joins of queries combine, by query, where they combine windows; for any thread, as `overview`."""
+        found = {name: list(self._runtime.joined(name).values()) for name in list(self._registry.queries)}
+        return {name: inputs for name, inputs in found.items() if inputs}
 
     @property
     def rule_sets(self) -> Mapping[str, Rules]:
@@ -455,6 +465,26 @@ class Engine:
         given = bytes_of(cache_memory, "cache_memory")
         with self._loop.between_ticks():
             self._runtime.cache_bytes = given
+
+    def set_skew(self, stream: str, skew: str | timedelta | AutoSkew) -> timedelta | AutoSkew:
+        """Let rows of a stream be more, or less, out of order from now on than was said when it was registered.
+
+        What has been answered stays: more skew holds queries back until time has gone on, less lets them answer at
+        once, and rows that come later than it says go to `late`. After a restart it is as registered. Returns what it
+        was.
+        """
+        found = self._registry.streams[self.catalog.own_name("stream", stream)]
+        with self._loop.between_ticks():
+            before = found.declared_skew
+            self._loop.want(lambda: found.set_skew(skew))
+        return before
+
+    def share(self, query: str, *, share: bool) -> None:
+        """Let a query use operators together with others, as `Engine.query` says, or its own, from the next tick on.
+
+        Its state goes with it; what it answers stays the same.
+        """
+        self._registration.share(self.queries[self.catalog.own_name("query", query)], share=share)
 
     def between_ticks(self, change: Callable[[], None]) -> None:
         """Change something of queries' filters while no tick runs: it holds from the next one on."""

@@ -45,12 +45,13 @@ class RelationInput:
     changing: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StreamInput:
     """A registered stream; durations in microseconds.
 
     `timestamp` is None if rows get the time of their arrival. `late` is the share of rows that may come late if the
-    skew follows their delays, which begins with `skew` then. `key` are columns that tell its rows apart.
+    skew follows their delays, which begins with `skew` then. Both may change between ticks. `key` are columns that tell
+    its rows apart.
     """
 
     name: str
@@ -87,10 +88,9 @@ class StreamInput:
                 f"column {taken!r} of stream {name!r} has a reserved name",
                 hint=f"rename it first, as in df.withColumnRenamed({taken!r}, 'time')",
             )
-        auto = AutoSkew() if skew == "auto" else skew if isinstance(skew, AutoSkew) else None
-        micros = duration(auto.begin if auto else cast("str | timedelta", skew), "skew")
+        micros, may_be_late = _skew(skew)
         if column is None:
-            _require_no_skew(name, skewed=bool(micros or auto))
+            _require_no_skew(name, skewed=bool(micros or may_be_late))
         else:
             _require_time(name, column, df)
         return cls(
@@ -102,9 +102,27 @@ class StreamInput:
             None if idle is None else duration(idle, "idle"),
             duration(retain, "retain"),
             None if column is None or horizon is None else duration(horizon, "horizon"),
-            None if auto is None else auto.late,
+            may_be_late,
             tuple(_known(each, df, name) for each in ([key] if isinstance(key, str) else key)),
         )
+
+    @property
+    def declared_skew(self) -> timedelta | AutoSkew:
+        """As it was given."""
+        skew = timedelta(microseconds=self.skew)
+        return skew if self.late is None else AutoSkew(self.late, skew)
+
+    def set_skew(self, skew: str | timedelta | AutoSkew) -> None:
+        """Let its rows be more, or less, out of order than was said when it was registered."""
+        if self.timestamp is None:
+            _require_no_skew(self.name, skewed=True)
+        self.skew, self.late = _skew(skew)
+
+
+def _skew(given: str | timedelta | AutoSkew) -> tuple[int, float | None]:
+    """Microseconds, and the share of rows that may be late if the skew follows them."""
+    auto = AutoSkew() if given == "auto" else given if isinstance(given, AutoSkew) else None
+    return duration(auto.begin if auto else cast("str | timedelta", given), "skew"), None if auto is None else auto.late
 
 
 def _known(column: str, df: DataFrame, stream: str, more: str = "") -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 from anabranch.constraints.constraint_report import ConstraintReport
-from anabranch.engine.join_report import CacheLine, ConstraintLines, JoinReport, PipelineReport
+from anabranch.engine.join_report import CacheLine, ConstraintLines, JoinedRow, JoinReport, PipelineReport
 from anabranch.engine.manifest import Manifest
 from anabranch.events import CacheAdded, CacheDropped, ConstraintAdopted, ConstraintViolated, ProbesReordered
+from anabranch.joins.join_trace import JoinTrace
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.ordering.base import Seed
 from anabranch.spark.continuous.cell_task import Reports
 
 AS_WRITTEN = "the order as written"
+RECENT_TRACES = 200
 
 
 class JoinLedger:
@@ -23,6 +26,7 @@ class JoinLedger:
         self._probes: dict[str, dict[int, ProbeReport]] = {}
         self._reasons: dict[tuple[str, int], str] = {}
         self._constraints: dict[str, dict[int, ConstraintReport]] = {}
+        self._traces: defaultdict[str, deque[JoinTrace]] = defaultdict(lambda: deque(maxlen=RECENT_TRACES))
 
     def enter(self, reports: Reports) -> None:
         """Take in the reports of a tick."""
@@ -35,12 +39,21 @@ class JoinLedger:
                     self._reasons[node, probes.input] = probes.changes[-1].why
 
         for (node, cell), report in reports.items():
+            if report.traces:
+                self._traces[node].extend(report.traces)
             if report.constraints is not None:
                 self._constraints.setdefault(node, {})[cell] = report.constraints
 
     def seeds(self, node: str) -> Mapping[int, Seed]:
         """What a join has learned, by input."""
         return {number: probes.seed for number, probes in self._probes.get(node, {}).items() if probes.seed}
+
+    def traced(self, nodes: Mapping[str, tuple[str, ...]]) -> list[JoinedRow]:
+        """The rows that joins have traced lately, given the names of their inputs by node."""
+        found = [
+            JoinedRow.of(each, names) for node, names in nodes.items() for each in list(self._traces.get(node, ()))
+        ]
+        return sorted(found, key=lambda each: each.time)
 
     def report(self, plan: str, nodes: Mapping[str, tuple[str, ...]]) -> JoinReport:
         """What the joins of a query have done, given the names of their inputs by node."""

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 
 from anabranch.constraints.constraint_report import ConstraintReport
 from anabranch.joins.adaptive_caches import CacheUse
+from anabranch.joins.join_trace import JoinTrace, Values
 from anabranch.joins.plan_costs import plan_costs
 from anabranch.joins.probe_report import ProbeReport
+from anabranch.model.names import without_number
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,65 @@ class ConstraintLines:
 
     def __str__(self) -> str:
         return "\n".join(self.found.lines(self.names))
+
+
+@dataclass(frozen=True)
+class MetWindow:
+    """The partners that a row met in one window.
+
+    Parameters
+    ----------
+    window
+        Its name.
+    partners
+        How many rows of it the row met, itself or along the path that leads there.
+    shown
+        The first of them: names of columns and values as texts.
+    """
+
+    window: str
+    partners: int
+    shown: tuple[Values, ...]
+
+
+@dataclass(frozen=True)
+class JoinedRow:
+    """What a row met in a join: `ContinuousQuery.joined_rows`.
+
+    Parameters
+    ----------
+    input
+        Whose row.
+    time
+        The first instant at which it counts, in microseconds.
+    values
+        Names of its columns and values as texts.
+    met
+        Windows in the order in which they were probed, up to the first without a partner.
+    results
+        Combinations that it made with rows that had come before it.
+    """
+
+    input: str
+    time: int
+    values: Values
+    met: tuple[MetWindow, ...]
+    results: int
+
+    @classmethod
+    def of(cls, trace: JoinTrace, names: Sequence[str]) -> JoinedRow:
+        """With the names of the inputs, and columns without the numbers that queries give them."""
+        met = tuple(MetWindow(names[each.input], each.partners, tuple(map(_plain, each.shown))) for each in trace.met)
+        return cls(names[trace.input], trace.time, _plain(trace.values), met, trace.results)
+
+    @property
+    def missed(self) -> str | None:
+        """The window in which it found no partner, if there was one."""
+        return next((each.window for each in self.met if not each.partners), None)
+
+
+def _plain(values: Values) -> Values:
+    return tuple((without_number(name), value) for name, value in values)
 
 
 @dataclass(frozen=True)

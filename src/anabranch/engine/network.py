@@ -27,10 +27,42 @@ Taps = Mapping[str, Mapping[int, str]]
 """What queries want of their operators, by query and stage."""
 
 
-def new_nodes(signatures: Mapping[int, str], manifest: Manifest) -> dict[int, str]:
-    """Nodes for the operators of a new query, by stage, which no other has; equal operators of the query are one."""
-    found = {signature: _unused(signature, manifest) for signature in signatures.values()}
+def new_nodes(signatures: Mapping[int, str], manifest: Manifest, owner: str = "") -> dict[int, str]:
+    """Nodes for the operators of a query, by stage, which no other has; equal operators of the query are one.
+
+    With an owner, a query that does not share, they stay its own.
+    """
+    own = f"-{owner}" if owner else ""
+    found = {signature: _unused(signature + own, manifest) for signature in signatures.values()}
     return {stage: found[signature] for stage, signature in signatures.items()}
+
+
+def change_nodes(manifest: Manifest, query: str, signatures: Mapping[int, str], owner: str = "") -> None:
+    """Give a query other nodes with the state of those that it has: its own ones, or such as may be shared again.
+
+    >>> manifest = Manifest(cells=1)
+    >>> for name in ("a", "b"):
+    ...     manifest.queries[name] = QueryState("", nodes={1: "f00d.0"})
+    >>> change_nodes(manifest, "b", {1: "f00d"}, owner="b")
+    >>> join_nodes(manifest, ["a", "b"], {"a": {1: "changes"}, "b": {1: "changes"}})
+    >>> manifest.queries["b"].nodes, sharing(manifest)
+    ({1: 'f00d-b.0'}, {})
+    >>> change_nodes(manifest, "b", {1: "f00d"})
+    >>> join_nodes(manifest, ["a", "b"], {"a": {1: "changes"}, "b": {1: "changes"}})
+    >>> sharing(manifest)
+    {'f00d.0': ['a', 'b']}
+    """
+    state = manifest.queries[query]
+    nodes = new_nodes(signatures, manifest, owner)
+    for stage, node in nodes.items():
+        manifest.nodes[node] = dict(manifest.nodes.get(state.nodes[stage], {}))
+    state.nodes = nodes
+    forget_nodes(manifest)
+
+
+def has_own_nodes(state: QueryState) -> bool:
+    """Whether the nodes of a query are its own, whatever others do."""
+    return any("-" in node for node in state.nodes.values())
 
 
 def join_nodes(manifest: Manifest, together: Collection[str], taps: Taps) -> None:
@@ -85,7 +117,7 @@ def forget_nodes(manifest: Manifest) -> None:
 
 
 def signature_of(node: str) -> str:
-    """What a node does."""
+    """What a node does, and for whom if it is not shared."""
     return node.split(".")[0]
 
 

@@ -292,6 +292,7 @@ class NetworkTick:
             self._setting.grid.one(step.signature) if stage.single else None,
             step.names,
             tuple(self._setting.learned(node).items()),
+            max(each.query.join_trace for each in self._members if node in each.state.nodes.values()),
         )
 
     def _answers(self, node: str, tap: str) -> list[AnswerTask]:

@@ -28,7 +28,8 @@ class StreamOverview:
     """A stream; times and durations in microseconds.
 
     `timestamp` is None if rows get the time of their arrival. `closed` is the time before which rows come too late;
-    `buffered` counts the rows that some query may still need. `suggested_skew` would have kept all but one row of a
+    `buffered` counts the rows that some query may still need. `may_be_late` is the share of rows that may come late, if
+    the skew follows them. `suggested_skew` would have kept all but one row of a
     thousand in time, `largest_delay` all of them.
     """
 
@@ -37,6 +38,7 @@ class StreamOverview:
     timestamp: str | None
     sequence: str | None
     skew: int
+    may_be_late: float | None
     idle: int | None
     retain: int
     newest: int | None
@@ -150,7 +152,8 @@ def _streams(registry: Registry, manifest: Manifest, readers: Mapping[str, list[
                 tuple((field.name, field.dataType.simpleString()) for field in stream.df.schema.fields),
                 stream.timestamp,
                 stream.sequence,
-                stream.skew if state.skew is None else state.skew,
+                stream.skew if stream.late is None or state.skew is None else state.skew,
+                stream.late,
                 stream.idle_timeout,
                 stream.retain,
                 state.newest,

@@ -15,7 +15,7 @@ from sqlglot import exp
 from anabranch.constraints.config import Mode
 from anabranch.cql.rendering import describe, render
 from anabranch.engine.durations import duration, refuse_renamed
-from anabranch.engine.join_report import JoinReport
+from anabranch.engine.join_report import JoinedRow, JoinReport
 from anabranch.engine.sinks import Sink, sink_of
 from anabranch.errors import QueryError, in_a_line
 from anabranch.events import QueryFailed
@@ -25,6 +25,7 @@ from anabranch.model.names import OP, quoted
 from anabranch.operators.base import EVER
 from anabranch.planning.reading import JoinPlan
 from anabranch.spark.filters.filter import Filter
+from anabranch.spark.filters.row_traces import require_share
 from anabranch.spark.names import unused_name
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class ContinuousQuery:
         self.share = share
         self.join = join
         self.constraints = constraints
+        self.join_trace = 0.0  # the share of rows of which its joins tell the partners
         self.sink: Sink | None = None
         self.retain: int | None = None  # microseconds that its answer stays after it was delivered
         self.status = "registered"
@@ -149,6 +151,17 @@ class ContinuousQuery:
     def report(self) -> JoinReport:
         """How its joins run: for each input the order in which it probes the others, and what that costs."""
         return self._host.join_report(self)
+
+    def trace_joins(self, share: float) -> None:
+        """Let its joins tell of some of the new rows which partners they meet, from the next tick on; 0 tells of none.
+
+        What is answered stays the same. Joins that are trees tell nothing.
+        """
+        self._host.trace_joins(self, require_share(share))
+
+    def joined_rows(self) -> list[JoinedRow]:
+        """The rows that were traced lately, oldest first, with the partners that they met."""
+        return self._host.joined_rows(self)
 
     def explain(self) -> str:
         """The plan, as text, and how it is run: what is summed up as rows come, and what indexes find."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from anabranch.engine.join_report import JoinReport
+from anabranch.engine.join_report import JoinedRow, JoinReport
 from anabranch.engine.manifest import QueryState
 from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
@@ -51,6 +51,16 @@ class QueryHost:
         """What its joins have done."""
         nodes, joined = self.state(query).nodes, self._runtime.joined(query.name)
         return self._runtime.joins.report(query.join, {nodes[stage]: names for stage, names in joined.items()})
+
+    def trace_joins(self, query: ContinuousQuery, share: float) -> None:
+        """Let its joins trace a share of their rows from the next tick on."""
+        with self.scheduler.loop.between_ticks():
+            query.join_trace = share
+
+    def joined_rows(self, query: ContinuousQuery) -> list[JoinedRow]:
+        """Rows of its joins that were traced lately."""
+        nodes, joined = self.state(query).nodes, self._runtime.joined(query.name)
+        return self._runtime.joins.traced({nodes[stage]: names for stage, names in joined.items()})
 
     def explained(self, query: ContinuousQuery) -> list[str]:
         """How it is run: a line for each step, and for what it shares, sums up and looks up."""

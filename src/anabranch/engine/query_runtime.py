@@ -158,7 +158,7 @@ class QueryRuntime:
         direct = not program.operators and len(scans(query.query.plan, "stream")) == 1
         self._requirements[query.name] = Requirements(needs, program.reads, program.summaries, direct)
         output = query.query.output
-        if direct and query.share:
+        if direct:
             (stream,) = names
             known = folded(program, arrow_schema(self._columns(stream)), output)
             self._folded |= {query.name: known} if known else {}
@@ -167,10 +167,9 @@ class QueryRuntime:
 
     def _program(self, query: ContinuousQuery, summing: bool) -> Program:
         """The program of a query: that of another one, with other constants, or a new one."""
-        plan, salt = query.query.plan, "" if query.share else query.name
-        about = (self._order, self._sample, summing, salt, self._types, query.join, query.constraints, self._key)
+        about = (self._order, self._sample, summing, self._types, query.join, query.constraints, self._key)
         compiler = Compiler(self._views, query.name, self._grid, *about)
-        streams = scans(plan, "stream")
+        streams = scans(query.query.plan, "stream")
         known = {field.name: field.type for field in arrow_schema(self._columns(streams[0]))}
         found = unlike_constants(query.query, known) if len(streams) == 1 else None
         if found is None:
@@ -186,7 +185,8 @@ class QueryRuntime:
 
     def folds(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Which of some queries are answered as one, by what they have in common."""
-        return together((name, self._folded.get(name)) for name in names)
+        queries = self._registry.queries
+        return together((name, self._folded.get(name)) for name in names if name in queries and queries[name].share)
 
     @property
     def cache_bytes(self) -> int:
@@ -231,7 +231,8 @@ class QueryRuntime:
 
     def joined(self, name: str) -> dict[int, tuple[str, ...]]:
         """What the joins of a query call their inputs, by stage."""
-        steps = self._programs[name].operators if name in self._programs else ()
+        program = self._programs.get(name)
+        steps = () if program is None else program.operators
         return {step.stage.number: distinct_names(step.stage.inputs) for step in steps if step.stage.inputs}
 
     def constants(self, name: str) -> set[str]:

@@ -18,7 +18,7 @@ from anabranch.engine.batch_writer import IngestSpec
 from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import MATERIALISE, SUMMED, QueryState, StreamState
-from anabranch.engine.network import new_nodes
+from anabranch.engine.network import change_nodes, has_own_nodes, new_nodes
 from anabranch.engine.parts import EngineParts
 from anabranch.engine.query import ContinuousQuery
 from anabranch.errors import QueryError, suggest
@@ -117,6 +117,18 @@ class Registration:
             self.update_ingest()
         warn_of_products(query.query)
 
+    def share(self, query: ContinuousQuery, *, share: bool) -> None:
+        """Let a query use operators together with others from the next tick on, or its own."""
+        with self._loop.between_ticks(), self._ingest.standing_still():
+            query.share = share
+            self._name_nodes(query)
+
+    def _name_nodes(self, query: ContinuousQuery) -> None:
+        """Let the nodes of a query be its own, or such as others may use, as it says."""
+        manifest = self._checkpoint.manifest
+        if has_own_nodes(manifest.queries[query.name]) == query.share:
+            change_nodes(manifest, query.name, self._runtime.signatures(query.name), _owner(query))
+
     def add_again(self, query: ContinuousQuery) -> None:
         """Compile a query that has not begun once more, since what it reads may change from now on."""
         queries = self._checkpoint.manifest.queries
@@ -158,7 +170,7 @@ class Registration:
         known = queries.get(query.name)
         _require_same_case(query.name, folded(query.name, list(queries)))
         if known is None:
-            queries[query.name] = self._begin(query.query, print_, history, materialise)
+            queries[query.name] = self._begin(query, print_, history, materialise)
             return
         if known.fingerprint != print_ or known.summaries != self._runtime.requirements(query.name).summaries:
             raise QueryError(
@@ -171,11 +183,12 @@ class Registration:
                 hint="register it as it was, or drop it first",
             )
         queries[query.name] = replace(known, materialise=materialise)
+        self._name_nodes(query)
 
-    def _begin(self, query: Query, print_: str, history: bool, materialise: str) -> QueryState:
+    def _begin(self, query: ContinuousQuery, print_: str, history: bool, materialise: str) -> QueryState:
         """The state of a query that is new: it begins where all its streams can be read."""
         manifest, required = self._checkpoint.manifest, self._runtime.requirements(query.name)
-        names, states, reads = scans(query.plan, "stream"), manifest.streams, required.reads
+        names, states, reads = scans(query.query.plan, "stream"), manifest.streams, required.reads
         begins = [self._ingest.since(name, reads.get(name, []), states[name], history=history) for name in names]
         since = max(begins, default=EVER)
         return QueryState(
@@ -188,10 +201,15 @@ class Registration:
             summaries=required.summaries,
             direct=required.direct,
             registered=manifest.tick,
-            nodes=new_nodes(self._runtime.signatures(query.name), manifest),
+            nodes=new_nodes(self._runtime.signatures(query.name), manifest, _owner(query)),
             number=manifest.new_number(),
             materialise=materialise,
         )
+
+
+def _owner(query: ContinuousQuery) -> str:
+    """Whose its nodes are, if not everybody's."""
+    return "" if query.share else query.name
 
 
 def require_join_plan(join: str) -> None:

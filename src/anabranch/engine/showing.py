@@ -111,7 +111,8 @@ def _stream(stream: StreamInput, state: StreamState) -> tuple[str, ...]:
     counts = (f"{number:,}" for number in (state.rows, state.late, state.unusable))
     skews = ("-", "-")
     if stream.timestamp is not None:
-        skews = (_seconds(stream.skew if state.skew is None else state.skew), _seconds(state.suggested_skew))
+        present = stream.skew if stream.late is None or state.skew is None else state.skew
+        skews = (_seconds(present), _seconds(state.suggested_skew))
     return (stream.name, _time(state.newest), *counts, *skews, ", ".join(stream.df.columns))
 
 

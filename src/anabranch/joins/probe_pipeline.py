@@ -248,6 +248,22 @@ class ProbePipeline:
         self._decisions += outcome.decisions
         return size, chunk.combined(outcome.survivors, order) if len(outcome.survivors) else None
 
+    def met(self, row: int) -> tuple[list[tuple[int, Rows]], int]:
+        """Which rows one row of the root meets in each window, and how many combinations it makes.
+
+        Windows come in the order in which they are probed, up to the first without a partner. Nothing is counted.
+        """
+        beside = ProbePipeline(self.tree, self.stores, self.rules, self.holds, self.filters)
+        beside.listing = set(self.tree.others)
+        chunk, one = _Chunk(beside, row), np.zeros(1, np.int64)
+        found: list[tuple[int, Rows]] = []
+        for other in self.order:
+            passed = bool(chunk.evaluate(self.tree.others.index(other), one).passed[0])
+            found.append((other, chunk.partners(other)))
+            if not passed:
+                return found, 0
+        return found, len(chunk.combined(one, self.order).start)
+
 
 @dataclass(frozen=True)
 class _Partners:
@@ -289,6 +305,10 @@ class _Chunk:
         passed = np.zeros(len(rows), np.bool_)
         passed[found if owner is None else owner[found]] = True
         return Verdict(passed)
+
+    def partners(self, other: int) -> Rows:
+        """What was listed in a window, each row once."""
+        return np.unique(self._partners[other].rows)
 
     def combined(self, survivors: Rows, order: Sequence[int]) -> Combinations:
         """The combinations of rows that are left with their partners in all windows."""

@@ -31,6 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.constraints.constraint_report import ConstraintReport
+from anabranch.joins.join_trace import JoinTrace, JoinTracer
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.ordering.base import Seed
 
@@ -116,6 +117,14 @@ class Operator(ABC):
 
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call; other operators report nothing."""
+        return ()
+
+    def trace(self, tracer: JoinTracer | None) -> None:
+        """Look at some of the rows that come to a join, or at none; other operators have nothing to trace."""
+        return
+
+    def take_traces(self) -> tuple[JoinTrace, ...]:
+        """The rows that a join was to look at."""
         return ()
 
     def take_constraints(self) -> ConstraintReport | None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ import pyarrow as pa
 from anabranch.joins.adaptive_caches import AdaptiveCaches
 from anabranch.joins.cache_states import CacheConfig
 from anabranch.joins.graph import tree_of
+from anabranch.joins.join_trace import JoinTrace, JoinTracer
 from anabranch.joins.probe_pipeline import Check, Combinations, JoinRules, ProbePipeline
 from anabranch.joins.probe_report import ProbeReport, take_report
 from anabranch.operators.base import Operator, Port, Tick
@@ -100,6 +102,7 @@ class MultiJoin(Operator):
         self._output = columns
         self._clock = clock
         self._seeds: Mapping[int, Seed] = {}
+        self._tracer: JoinTracer | None = None
         self._comparisons = comparisons
         self._columns = [dict(members) for members in keys]
         self._trees = [tree_of(each, inputs, self._columns) for each in range(inputs)]
@@ -138,6 +141,14 @@ class MultiJoin(Operator):
         """What each input has probed since the last call."""
         return tuple(take_report(each, self.caches) for each in self.pipelines)
 
+    def trace(self, tracer: JoinTracer | None) -> None:
+        """Look at some of the rows that come, or at none."""
+        self._tracer = tracer
+
+    def take_traces(self) -> tuple[JoinTrace, ...]:
+        """The rows that were looked at since `trace` was called."""
+        return () if self._tracer is None else tuple(self._tracer.traces)
+
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """The combinations of new elements with all others, over the longest windows."""
         result = self._gathered(self._combinations(inputs))
@@ -163,6 +174,8 @@ class MultiJoin(Operator):
             else:
                 self.caches.update(number, first, until)
                 found += self.caches.combinations(number, first, until)
+            if self._tracer is not None:
+                self._tracer.look(self.pipelines[number], self._rows_of, first, until)
         return found
 
     def absorb(self, inputs: Sequence[pa.Table], tick: Tick) -> None:
@@ -256,6 +269,9 @@ class MultiJoin(Operator):
 
     def _values(self, number: int, rows: Rows, name: str) -> pa.ChunkedArray:
         return self._windows[number].payload.take(rows, [name]).column(name)
+
+    def _rows_of(self, number: int, rows: Rows) -> list[dict[str, Any]]:
+        return list(self._windows[number].payload.take(rows).to_pylist())
 
     def _gathered(self, found: Sequence[Combinations]) -> pa.Table:
         """The columns of combinations, which were numbers so far."""

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.constraints.constraint_report import ConstraintReport
+from anabranch.joins.join_trace import JoinTrace, JoinTracer
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import ELEMENT, Operator, Port, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
@@ -133,6 +134,14 @@ class TappedOperator:
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call."""
         return self._base.take_probes()
+
+    def trace(self, tracer: JoinTracer | None) -> None:
+        """Look at some of the rows that come to the operator, if it is a join, or at none."""
+        self._base.trace(tracer)
+
+    def take_traces(self) -> tuple[JoinTrace, ...]:
+        """The rows that a join was to look at."""
+        return self._base.take_traces()
 
     def take_constraints(self) -> ConstraintReport | None:
         """What a join has found out about its inputs."""

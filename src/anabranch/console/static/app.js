@@ -18,6 +18,7 @@ const TITLES = { queries: "Queries", decisions: "Decisions", river: "River", tra
 const OF_FILTERS = ["decisions", "river", "trace", "steer", "snapshot"];
 const main = document.getElementById("main");
 const notice = document.getElementById("notice");
+const failure = document.getElementById("failure");
 let shown = null;
 let waiting = null;
 let last = 0;
@@ -34,8 +35,12 @@ function fail(error) {
 
 const menu = () => (app.engine ? Object.keys(PAGES) : OF_FILTERS).filter((each) => !isSnapshot || each !== "snapshot");
 
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
 function show() {
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const chosen = menu().includes(name) ? name : menu()[0];
   fill(
     document.getElementById("menu"),
@@ -65,8 +70,10 @@ function soon() {
 }
 
 function status(lost, seen) {
+  fill(failure, seen.failure ? ["The engine has stopped: ", seen.failure, ". Nothing is answered any more; mend the cause and start the program again."] : []);
+  failure.hidden = !seen.failure;
   const said = isSnapshot ? "snapshot" : lost ? "connection lost" : seen.tick ? `tick ${seen.tick.toLocaleString("en")}` : "live";
-  fill(document.getElementById("status"), h("span", { class: `dot ${isSnapshot ? "" : lost ? "lost" : "live"}` }), said);
+  fill(document.getElementById("status"), h("span", { class: `dot ${isSnapshot ? "" : lost ? "lost" : "live"}` }), said, seen.failed ? [" ", h("a", { class: "badge failed", href: "#/queries//failed" }, `${seen.failed.toLocaleString("en")} failed`)] : null);
 }
 
 function theme() {

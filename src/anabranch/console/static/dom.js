@@ -20,6 +20,16 @@ export const fill = (element, ...children) => {
   return element;
 };
 
+/** Draw anew; what had the focus has it again, or what has come in its place. */
+export function steadily(root, draw) {
+  const focused = root.contains(document.activeElement) ? document.activeElement : null;
+  draw();
+  if (!focused || document.activeElement === focused) return;
+  const key = (each) => `${each.tagName} ${each.getAttribute("aria-label") || each.textContent}`;
+  const next = root.contains(focused) ? focused : [...root.querySelectorAll("a, button, input, select, [tabindex]")].find((each) => key(each) === key(focused));
+  next?.focus({ preventScroll: true });
+}
+
 const NONE = "–";
 export const number = (value, digits = 0) =>
   value === null || value === undefined ? NONE : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: 0 });
@@ -65,5 +75,5 @@ export function answer(found) {
   const numeric = found.columns.map((each, at) => (/int|long|double|float|decimal/.test(each.type) ? at : -1));
   const time = found.columns.map((each) => /timestamp/.test(each.type));
   const rows = found.rows.map((row) => row.map((value, at) => (time[at] && value ? value.replace("T", " ").replace("+00:00", "") : text(value))));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows" }, table(found.columns.map((each) => each.name), rows, numeric));
+  return h("div", { class: "scroll answer", tabindex: "0", role: "region", "aria-label": "Rows" }, table(found.columns.map((each) => each.name), rows, numeric));
 }

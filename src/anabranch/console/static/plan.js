@@ -67,9 +67,9 @@ export function plan(root, app, [chosen]) {
     fill(picture, found.nodes.length ? draw(found) : empty("Nothing runs."));
     if (focused) picture.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     const each = found.nodes.find((node) => node.id === picked);
-    fill(side, each ? h("section", { class: "panel" }, h("h2", {}, each.title), h("dl", {}, facts(each, found.minutes).map(([title, value]) => [h("dt", {}, title), h("dd", {}, value)]))) : h("p", { class: "muted small" }, "Choose a node for its properties."));
+    fill(side, each ? h("section", { class: "panel" }, h("h2", {}, each.title), h("dl", {}, facts(each, found.minutes).map(([title, value]) => [h("dt", {}, title), h("dd", {}, value)]))) : h("p", { class: "panel muted small" }, "Choose a node for its properties."));
     const shared = found.nodes.filter((node) => node.kind === "operator" && (node.queries || []).length > 1).length;
-    fill(note, `${number(found.nodes.length)} nodes${found.total > found.nodes.length ? ` of ${number(found.total)}: choose a query to see its own` : ""}, ${number(shared)} shared operators, averages of ${number(found.ticks)} ticks. `, cause(found.nodes, found.edges).id ? h("span", { class: "bad" }, "Red: takes the most time while queries behind it lag; grey: waits for it.") : "No query lags behind.");
+    fill(note, `${number(found.nodes.length)} nodes${found.total > found.nodes.length ? ` of ${number(found.total)}: choose a query to see its own` : ""}, ${number(shared)} ${shared === 1 ? "operator is" : "operators are"} shared, averages of ${number(found.ticks)} ${found.ticks === 1 ? "tick" : "ticks"}. `, cause(found.nodes, found.edges).id ? h("span", { class: "bad" }, "Red: takes the most time while queries behind it lag; grey: waits for it.") : "No query lags behind.");
   }
 
   async function update() {
@@ -79,6 +79,6 @@ export function plan(root, app, [chosen]) {
     show(found);
   }
 
-  fill(root, h("div", { class: "row apart" }, h("h1", {}, "Plan"), h("div", { class: "row" }, h("label", {}, "query ", only), names, h("label", {}, "over ", minutes))), h("section", { class: "panel" }, picture, note), side);
+  fill(root, h("div", { class: "row apart" }, h("h1", {}, "Plan"), h("div", { class: "row" }, h("label", {}, "query ", only), names, h("label", {}, "over ", minutes))), h("div", { class: "split beside" }, h("section", { class: "panel" }, picture, note), side));
   return { update };
 }

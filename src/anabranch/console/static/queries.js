@@ -1,20 +1,21 @@
 // Queries: written, checked, registered, paused, dropped; their answers as they come.
-import { act, get, named, post, remove } from "./api.js";
+import { act, get, named, patch, post, remove } from "./api.js";
 import { chart, ofAnswer } from "./chart.js";
-import { answer, badge, bytes, empty, fill, h, moment, number, seconds } from "./dom.js";
+import { answer, badge, bytes, empty, fill, h, moment, number, seconds, steadily } from "./dom.js";
 import { coloured, editor } from "./editor.js";
+import { rules } from "./rules.js";
 
 const HEIGHT = 56, PAGE = 200, CHECK_MILLISECONDS = 350;
 
-export function queries(root, app, [chosen]) {
-  const search = h("input", { type: "search", placeholder: "Search names and texts", "aria-label": "Search queries", class: "grow", oninput: () => reload() });
-  const status = h("select", { "aria-label": "Status", onchange: () => reload() }, ["", "running", "paused", "failed", "stopped", "registered"].map((each) => h("option", { value: each }, each || "any status")));
+export function queries(root, app, [chosen, only]) {
+  const search = h("input", { type: "search", placeholder: "Search names and texts", "aria-label": "Search queries", maxlength: 200, class: "grow", oninput: () => reload().catch(app.fail) });
+  const status = h("select", { "aria-label": "Status", onchange: () => reload().catch(app.fail) }, ["", "running", "paused", "failed", "stopped", "registered"].map((each) => h("option", { value: each, selected: each === (only || "") }, each || "any status")));
   const count = h("p", { class: "muted small" });
   const pad = h("div", { class: "pad" });
   const list = h("div", { class: "list", onscroll: () => draw() }, pad);
   const detail = h("div", {});
   const maker = h("div", {});
-  let known = new Map(), total = 0, asked = new Set(), name = chosen || null, view = "table", drawn = "", catalog = {};
+  let known = new Map(), total = 0, asked = new Set(), name = chosen || null, view = "table", drawn = "", catalog = {}, ruled = null;
 
   async function load(page) {
     if (asked.has(page)) return;
@@ -62,6 +63,7 @@ export function queries(root, app, [chosen]) {
       found.status === "running" ? button("Pause", true, () => act(path("pause"))) : null,
       found.status === "paused" ? button("Resume", true, () => act(path("resume"))) : null,
       ["running", "paused"].includes(found.status) ? button("Stop", true, () => act(path("stop"))) : button("Start", true, () => act(path("start"))),
+      found.nodes.length ? button(found.share ? "Own operators" : "Share operators", true, () => patch("/api/settings", { query: found.name, share: !found.share })) : null,
       button("Drop", true, () => confirm(`Drop query ${found.name}? Its answer is deleted.`) ? remove(named("queries", found.name)).then(() => { name = null; location.hash = "#/queries"; }) : Promise.resolve(), "danger"),
     ];
     const facts = [["answers", `${found.is_stream ? "a stream" : "a relation"} (${found.columns.join(", ")})`], ["up to", moment(found.position)], ["behind", found.lag === null ? "–" : seconds(found.lag / 1e6)], ["rows so far", number(found.rows)],
@@ -69,16 +71,19 @@ export function queries(root, app, [chosen]) {
     if (found.error) facts.push(["failed", h("span", { class: "bad" }, found.error)]);
     if (found.filters.length) facts.push(["filters", found.filters.map((each) => h("a", { href: `#/river/${encodeURIComponent(each)}` }, `${each} `))]);
     const tab = (key, title) => h("button", { type: "button", class: "quiet", "aria-pressed": String(view === key), onclick: () => { view = key; drawn = ""; showDetail().catch(app.fail); } }, title);
+    if (view === "rules" && !found.rules) view = "table";
     const shown = JSON.stringify([found, rows, view]);
     if (shown === drawn) return null;
     drawn = shown;
-    const body = view === "plan" ? h("pre", {}, found.plan) : view === "chart" ? chart(ofAnswer(rows), { title: `${found.name} over time`, steps: !found.is_stream }) : answer(rows);
-    const told = view === "table" ? `${number(rows.rows.length)} ${rows.kind === "relation" ? `of ${number(rows.total)} rows that it holds now` : "latest rows"}` : view === "chart" ? "the last number of each row, over time; texts name the lines" : "how it is read, and its plan";
-    return fill(detail,
+    if (ruled === null || ruled.name !== at) ruled = { name: at, box: null };
+    if (view === "rules" && !ruled.box) ruled.box = rules(at, app);
+    const body = view === "rules" ? ruled.box : view === "plan" ? h("pre", {}, found.plan) : view === "chart" ? chart(ofAnswer(rows), { title: `${found.name} over time`, steps: !found.is_stream }) : answer(rows);
+    const told = view === "table" ? `${number(rows.rows.length)} ${rows.kind === "relation" ? `of ${number(rows.total)} rows that it holds now` : "latest rows"}` : view === "chart" ? "the last number of each row, over time; texts name the lines" : view === "rules" ? `rows of ${found.rules}` : "how it is read, and its plan";
+    return steadily(detail, () => fill(detail,
       h("section", { class: "panel", "aria-label": `Query ${found.name}` },
         h("div", { class: "row apart" }, h("h1", {}, found.name, " ", badge(found.status)), h("div", { class: "row" }, actions)),
         h("pre", {}, coloured(found.text)), h("dl", {}, facts.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)]))),
-      h("section", { class: "panel" }, h("div", { class: "row apart" }, h("div", { class: "row" }, tab("table", "Rows"), tab("chart", "Chart"), tab("plan", "Plan")), h("span", { class: "muted small" }, told)), h("div", { style: { "margin-top": ".7rem" } }, body)));
+      h("section", { class: "panel" }, h("div", { class: "row apart" }, h("div", { class: "row" }, tab("table", "Rows"), tab("chart", "Chart"), tab("plan", "Plan"), found.rules ? tab("rules", "Rules") : null), h("span", { class: "muted small" }, told)), h("div", { style: { "margin-top": ".7rem" } }, body))));
   }
 
   function make() {
@@ -123,7 +128,8 @@ export function queries(root, app, [chosen]) {
     await showDetail().catch((error) => { if (error.status === 404) { name = null; fill(detail, empty("This query is gone.")); } else throw error; });
   }
 
-  function go([next]) {
+  function go([next, wanted]) {
+    if (wanted) { status.value = wanted; name = null; reload().catch(app.fail); return; }
     name = next || null;
     drawn = "";
     draw();

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from anabranch.constraints.constraint_report import ConstraintReport
+from anabranch.joins.join_trace import JoinTrace, JoinTracer
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import Operator, Tick
 from anabranch.operators.held_states import HeldStates, usual_bytes
@@ -66,6 +67,7 @@ class CellReport:
     base_bytes: int = 0
     probes: tuple[ProbeReport, ...] = ()
     constraints: ConstraintReport | None = None
+    traces: tuple[JoinTrace, ...] = ()
 
 
 Reports = dict[tuple[str, int], CellReport]
@@ -137,6 +139,8 @@ class NodeTask:
         Its columns, in an order in which all queries that share it have them.
     seeds
         What a join has learned in other workers, by input.
+    trace
+        The share of new rows of a join that are traced.
     """
 
     node: str
@@ -150,6 +154,7 @@ class NodeTask:
     only: int | None = None
     names: tuple[str, ...] = ()
     seeds: tuple[tuple[int, Seed], ...] = ()
+    trace: float = 0.0
 
     @property
     def held_as(self) -> tuple[Hashable, ...]:
@@ -259,6 +264,7 @@ class CellTask:
         if held is None:
             state.operator.learn(dict(node.seeds))
         state.operator.limit_caches(self.cache_bytes)
+        state.operator.trace(JoinTracer(node.trace, (cell, tick.until % 2**32)) if node.trace else None)
         said = 0
         for name, part in state.advance(rows, tick):
             tap = node.taps[name]
@@ -283,6 +289,7 @@ class CellTask:
             base_bytes=operator.base_bytes,
             probes=operator.take_probes(),
             constraints=operator.take_constraints(),
+            traces=operator.take_traces(),
         )
 
 

@@ -53,8 +53,6 @@ class Compiler:
         The columns of a stream (with `_time`) or relation, without rows.
     summing
         Whether streams may be summed up as they come; else that is done when rows are due.
-    salt
-        Part of all signatures: operators with different salts are never the same.
     types
         What Spark has said for other queries.
     join
@@ -73,7 +71,6 @@ class Compiler:
         orders: Callable[[str], tuple[str, ...]],
         empty: Callable[[Input], DataFrame],
         summing: bool,
-        salt: str = "",
         types: KnownTypes | None = None,
         join: JoinPlan = "auto",
         constraints: Mode = "off",
@@ -86,7 +83,6 @@ class Compiler:
         self._orders = orders
         self._empty = empty
         self._summing = summing
-        self._salt = salt
         self._types = types or KnownTypes()
         self._join, self._constraints, self._keys = join, constraints, keys
         self._summaries: dict[str, str] = {}
@@ -239,7 +235,7 @@ class Compiler:
 
     def stage(self, stage: Stage, flows: Sequence[Sql]) -> Sql:
         """What the operator makes of the flows, in every cell."""
-        found, names = signature(stage, flows, self._salt)
+        found, names = signature(stage, flows)
         inputs, columns, fields = [], [], {INPUT: pa.int32()}
         for flow, distribution in zip(flows, stage.distributions, strict=True):
             schema = self.schema(flow)

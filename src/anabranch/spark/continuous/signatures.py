@@ -47,11 +47,10 @@ class Placed:
                 raise TypeError(f"an operator is made of plain values, not of {value!r}")
 
 
-def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, tuple[str, ...]]:
+def signature(stage: Stage, flows: Sequence[Sql]) -> tuple[str, tuple[str, ...]]:
     """The signature of an operator over flows, whatever follows on it, and the names of its columns.
 
     Operators of one signature have as many names, and each stands for what that of the other in its place stands for.
-    Operators with different salts are never the same.
     """
     known: dict[str, str] = {}
     for number, flow in enumerate(flows):
@@ -64,7 +63,7 @@ def signature(stage: Stage, flows: Sequence[Sql], salt: str = "") -> tuple[str, 
         for flow in flows
     ]
     about = placed.spelled((stage.make, stage.distributions, stage.streams, stage.instants, stage.slides, stage.made))
-    return hashed(salt, read, about), tuple(placed.places)
+    return hashed(read, about), tuple(placed.places)
 
 
 def _alike(flow: Sql, flows: Sequence[Sql]) -> list[tuple[str, str]]:
