@@ -434,7 +434,7 @@ def test_a_dead_worker_names_nothing_false(rows: DataFrame) -> None:
 
 
 def test_frames_without_rows_or_partitions(spark: SparkSession, rows: DataFrame) -> None:
-    nothing = spark.createDataFrame(spark.sparkContext.emptyRDD(), rows.schema)
+    nothing = spark.createDataFrame([], rows.schema)
     for df in (rows.limit(0), rows.where("id < 0"), nothing):
         kept = ab.predicate(lambda a: a, "a", returns="int", keep="k", test=always, name="kept")
         f = ab.Filter(kept, ab.lookup("dst", {"x"}), F.col("text").rlike("x"), F.col("a") > 3)

@@ -24,6 +24,7 @@ from anabranch.routing.sampled_rows import JudgedSample
 from anabranch.spark.native import catalyst
 from anabranch.spark.native import order as native_order
 from anabranch.spark.native.pilot_order import native_policy, pilot_order
+from spark.plan_texts import plan_text
 from tiers import tiers
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def order_of(f: ab.Filter, df: DataFrame) -> list[str]:
 
 
 def optimized(df: DataFrame) -> str:
-    return str(df._jdf.queryExecution().optimizedPlan().toString())
+    return plan_text(df, "optimized")
 
 
 def decisions(f: ab.Filter) -> list[PilotDecided]:
@@ -181,7 +182,7 @@ def test_sources_still_see_the_filters(rows: DataFrame, tmp_path: Path, spark: S
     rows.write.parquet(str(tmp_path / "rows"))
     stored = spark.read.parquet(str(tmp_path / "rows"))
     out = ab.where(stored, slow(), F.col("a") == 7, ab.predicate(lambda b: b < 0.5, "b", name="python"))
-    plan = out._jdf.queryExecution().executedPlan().toString()
+    plan = plan_text(out, "physical")
     pushed = next(line for line in plan.splitlines() if "PushedFilters" in line)
     assert "EqualTo(a,7)" in pushed
     assert out.count() == rows.where("a = 7 and b < 0.5").count()

@@ -17,6 +17,7 @@ from anabranch.errors import QueryError
 from anabranch.events import RoutesChanged
 from anabranch.routing.route_plan import RoutePlan
 from anabranch.routing.value_classes import ValueClasses, ValueSplit
+from spark.plan_texts import plan_text
 from tiers import tiers
 
 pytestmark = pytest.mark.spark
@@ -405,7 +406,7 @@ def test_native_routes_survive_the_optimizer(rows: DataFrame, policy: str, tmp_p
     out = f.apply(wide)
     first, second, third = native()
     assert ids(out) == ids(wide.where(first & second & third))
-    plan = out._jdf.queryExecution().optimizedPlan().toString()
+    plan = plan_text(out, "optimized")
     assert "CASE WHEN" in plan
     assert plan.count("north[0-9]") == plan.count("south[0-9]") >= 2
     assert len(f.report().routes) == 2
