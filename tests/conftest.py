@@ -82,9 +82,7 @@ def spark() -> Iterator[SparkSession]:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         remote = SparkSession.builder.remote(CONNECT if CONNECT.startswith("sc://") else "local[2]")
         remote.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
-        session = remote.getOrCreate()
-        yield session
-        session.stop()
+        yield remote.getOrCreate()  # it ends with the process: Spark warns if it is stopped while somebody listens
         return
     with pytest.MonkeyPatch.context() as patch:  # Java keeps the environment in which it starts, and so do its workers
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(WORKERS), os.environ.get("PYTHONPATH")])))

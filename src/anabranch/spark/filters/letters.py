@@ -8,10 +8,12 @@ query. A retried task counts once, as everywhere: the ledger knows it by its key
 
 from __future__ import annotations
 
+import atexit
 import base64
 import pickle
 import threading
 import uuid
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -24,9 +26,6 @@ from pyspark.sql import functions as F
 from anabranch.model.arrays import Mask
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-    from pyspark.sql.streaming.query import StreamingQueryManager
-
     from anabranch.spark.mailbox import Recipient
 
 METRIC = "records"
@@ -121,15 +120,11 @@ class _Streams:
         session = str(spark.session_id)  # type: ignore[attr-defined]
         if session not in self._sessions:
             self._sessions.add(session)
-            listener = Listener()
-            spark.streams.addListener(listener)
-            threading.Thread(target=_leave, args=(spark.streams, listener)).start()
-
-
-def _leave(streams: StreamingQueryManager, listener: StreamingQueryListener) -> None:
-    """Stop listening when the program ends: Spark's thread for that would keep it from ending."""
-    threading.main_thread().join()
-    streams.removeListener(listener)
+            # Spark's thread for events is a daemon as the one that asks for it is: no program has to wait for it.
+            asking = threading.Thread(target=spark.streams.addListener, args=(Listener(),), daemon=True)
+            asking.start()
+            asking.join()
+            atexit.register(warnings.filterwarnings, "ignore", "StreamingQueryListenerBus Handler thread")
 
 
 _streams = _Streams()
