@@ -306,6 +306,7 @@ def test_refused_at_once_in_words(rows: DataFrame, case: str) -> None:
     assert isinstance(caught.value, UnknownColumn) == text.startswith("unknown column")
 
 
+@pytest.mark.classic(reason="one of the things is Spark's context")
 def test_what_cannot_be_sent_to_the_workers_is_refused(spark: SparkSession, rows: DataFrame) -> None:
     lock = threading.Lock()
     context = spark.sparkContext

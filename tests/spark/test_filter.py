@@ -504,6 +504,7 @@ def test_a_later_stage_excuses_an_error(spark: SparkSession, arrangement: str) -
 
 
 @pytest.mark.usefixtures("spark_4_0")
+@pytest.mark.classic(reason="filters need Arrow UDFs there")
 def test_without_arrow_udfs_a_later_stage_excuses_an_error(spark: SparkSession) -> None:
     for arrangement in ("native behind a volatile one", "reader behind a native one"):
         check_excused(spark, LATER[arrangement]())
@@ -697,7 +698,10 @@ def spark_4_0(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("pyspark.sql.functions.arrow_udf", raising=False)
 
 
-@pytest.mark.parametrize("without_arrow_udfs", [False, True])
+@pytest.mark.parametrize(
+    "without_arrow_udfs",
+    [False, pytest.param(True, marks=pytest.mark.classic(reason="filters need Arrow UDFs there"))],
+)
 def test_columns_of_the_input_mean_the_same_behind_a_filter(
     spark: SparkSession, request: pytest.FixtureRequest, without_arrow_udfs: bool
 ) -> None:
@@ -715,6 +719,7 @@ def test_columns_of_the_input_mean_the_same_behind_a_filter(
 
 
 @pytest.mark.usefixtures("spark_4_0")
+@pytest.mark.classic(reason="filters need Arrow UDFs there")
 def test_without_arrow_udfs_the_rows_are_the_same(rows: DataFrame, bag: Bag, expected: Counter[str]) -> None:
     out = ab.where(rows, *every_kind())
     assert "mapInArrow" in plan_text(out, "physical").replace("MapInArrow", "mapInArrow")
@@ -723,6 +728,7 @@ def test_without_arrow_udfs_the_rows_are_the_same(rows: DataFrame, bag: Bag, exp
 
 
 @pytest.mark.usefixtures("spark_4_0")
+@pytest.mark.classic(reason="filters need Arrow UDFs there")
 def test_without_arrow_udfs_kept_and_undecided_rows_are_the_same(spark: SparkSession) -> None:
     df = spark.range(300).select(F.col("id").alias("n.n"), F.lit(1).alias("t"), F.lit(2).alias("t"))
     kept = ab.predicate(lambda n: n % 7, "n.n", returns="long", keep="rest", test=lambda r: 6 / (r - 1) > 2, name="p")

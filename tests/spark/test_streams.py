@@ -201,6 +201,7 @@ def test_a_replayed_micro_batch_is_not_counted_twice(
     assert sum(p.dropped or 0 for p in report.predicates) == rows.count() - wanted.count()
 
 
+@pytest.mark.classic(reason="sets job groups on Spark's context")
 def test_a_sink_may_run_under_job_groups_of_its_own(spark: SparkSession, rows: DataFrame) -> None:
     f = ab.Filter(ab.predicate(even, "id"))
 
