@@ -30,7 +30,6 @@ ON_BOTH = [
     "names",
     "native",
     "papers",
-    "plain_plans",
     "properties",
     "report",
     "route_expression",
