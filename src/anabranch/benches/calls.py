@@ -176,7 +176,7 @@ def _kills(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def _connect(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """The same filters on a classic session and on Spark Connect, in turns; Connect twice, as a control."""
-    rows, cheap, rounds = (30_000, 300_000, 2) if quick else (100_000, 2_000_000, 6)
+    rows, cheap, rounds = (30_000, 600_000, 2) if quick else (100_000, 6_000_000, 6)
     place = folder / "connect"
     connect_rounds.prepare(spark, place, rows)
     bars = []
