@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 WORKERS = Path(__file__).with_name("workers")
 REAL_DATA = ROOT.parent / "shared" / "data"
+CONNECT = os.environ.get("CONNECT", "")
+"""Asks for a session of Spark Connect: the address of a server (`sc://...`), or anything else for one of its own."""
 
 # Queries are many and small here, in the programs that tests start, too: the compiler's last steps cost more than they
 # save. Without them Java has little room for compiled code, and stops to compile when that is full. To collect garbage
@@ -53,6 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in item.iter_markers("full"):
             if not marker.kwargs.get("reason"):
                 raise pytest.UsageError(f"{item.nodeid}: say why with full(reason='...')")
+        classic = item.get_closest_marker("classic")
+        if classic is not None and CONNECT:
+            item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {classic.kwargs['reason']}"))
     long = {item.path for item in items if item.get_closest_marker("spark") is not None}
     items.sort(key=lambda item: item.path not in long)  # short modules fill what long ones leave at the end
 
@@ -71,6 +76,14 @@ def no_session_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the test run: starting it takes longer than most tests."""
+    if CONNECT:
+        from pyspark.sql import SparkSession
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        remote = SparkSession.builder.remote(CONNECT if CONNECT.startswith("sc://") else "local[2]")
+        remote.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
+        yield remote.getOrCreate()  # it ends with the process: Spark warns if it is stopped while somebody listens
+        return
     with pytest.MonkeyPatch.context() as patch:  # Java keeps the environment in which it starts, and so do its workers
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(WORKERS), os.environ.get("PYTHONPATH")])))
         session = local_session("anabranch-tests", cores=2, **{"spark.python.daemon.module": "ready_workers"})

@@ -49,6 +49,23 @@ def rows(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture(scope="session")
+def connect_address(spark: SparkSession) -> Iterator[str]:
+    """Of a server of Spark Connect in the Java process of the shared session: no other one has to start."""
+    pytest.importorskip("grpc")
+    if not hasattr(F, "arrow_udf"):
+        pytest.skip("Spark 4.0 has no Arrow UDFs, which filters need on Spark Connect")
+    java = spark._jvm
+    assert java is not None
+    context = spark.sparkContext._jsc.sc()
+    context.conf().set("spark.connect.grpc.binding.port", "0")
+    service = getattr(getattr(java.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    service.start(context)
+    yield f"sc://localhost:{service.localPort()}"
+    nobody = getattr(java.scala, "None$")
+    service.stop(getattr(nobody, "MODULE$"), getattr(nobody, "MODULE$"))
+
+
+@pytest.fixture(scope="session")
 def bag() -> Callable[[DataFrame], Counter[str]]:
     """Rows of a DataFrame without their order: each with its multiplicity."""
     return lambda df: Counter(map(repr, df.collect()))

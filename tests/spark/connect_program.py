@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.errors import ResourceError
+from spark.filter_program import retried
 
 ROWS = 6000
 
@@ -39,7 +40,8 @@ def counted(f: ab.Filter) -> list[list[Any]]:
 
 
 def main(kind: str, out_file: str) -> None:
-    builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
+    master = "local[2,4]"  # a task may fail three times
+    builder = SparkSession.builder.remote(master) if kind == "connect" else SparkSession.builder.master(master)
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     folder = Path(tempfile.mkdtemp())
     frame = spark.range(0, ROWS, 1, 4).select("id", (F.col("id") % 100).alias("a"), (F.col("id") / ROWS).alias("b"))
@@ -63,6 +65,7 @@ def main(kind: str, out_file: str) -> None:
     auto.save(folder / "saved.json")
     again = ab.Filter(*predicates(), on_error="quarantine").load(folder / "saved.json")
     found["loaded"] = [again.apply(frame).count(), "third" in again.explain(frame)]
+    found["retried"] = retried(folder, spark.range(0, 2000, 1, 4))
     found.update(streams(spark, frame, folder, predicates()[1:]))
     if kind == "connect":
         try:

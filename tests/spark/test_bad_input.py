@@ -306,6 +306,7 @@ def test_refused_at_once_in_words(rows: DataFrame, case: str) -> None:
     assert isinstance(caught.value, UnknownColumn) == text.startswith("unknown column")
 
 
+@pytest.mark.classic(reason="one of the things is Spark's context")
 def test_what_cannot_be_sent_to_the_workers_is_refused(spark: SparkSession, rows: DataFrame) -> None:
     lock = threading.Lock()
     context = spark.sparkContext
@@ -434,7 +435,7 @@ def test_a_dead_worker_names_nothing_false(rows: DataFrame) -> None:
 
 
 def test_frames_without_rows_or_partitions(spark: SparkSession, rows: DataFrame) -> None:
-    nothing = spark.createDataFrame(spark.sparkContext.emptyRDD(), rows.schema)
+    nothing = spark.createDataFrame([], rows.schema)
     for df in (rows.limit(0), rows.where("id < 0"), nothing):
         kept = ab.predicate(lambda a: a, "a", returns="int", keep="k", test=always, name="kept")
         f = ab.Filter(kept, ab.lookup("dst", {"x"}), F.col("text").rlike("x"), F.col("a") > 3)
@@ -648,6 +649,7 @@ def test_columns_that_python_cannot_read_are_not_used_for_routes(spark: SparkSes
     assert ab.where(df, *python, **options).count() == df.where("id % 6 = 0").count()
 
 
+@pytest.mark.classic(reason="its sink fills a list of this process, and runs in one of the server's there")
 def test_batches_with_columns_that_python_cannot_read(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.sql(ODD).drop("broken")
     df.write.parquet(str(tmp_path / "in"))

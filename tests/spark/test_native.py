@@ -21,9 +21,11 @@ from anabranch.model.build import native
 from anabranch.ordering import POLICIES, Precedence
 from anabranch.routing.policies import NAMES
 from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.spark.connect import is_connect
 from anabranch.spark.native import catalyst
 from anabranch.spark.native import order as native_order
 from anabranch.spark.native.pilot_order import native_policy, pilot_order
+from spark.plan_texts import plan_text
 from tiers import tiers
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def order_of(f: ab.Filter, df: DataFrame) -> list[str]:
 
 
 def optimized(df: DataFrame) -> str:
-    return str(df._jdf.queryExecution().optimizedPlan().toString())
+    return plan_text(df, "optimized")
 
 
 def decisions(f: ab.Filter) -> list[PilotDecided]:
@@ -163,6 +165,7 @@ UNTRIED: dict[str, tuple[Callable[[DataFrame], tuple[DataFrame, list[Column]]], 
 
 
 @pytest.mark.parametrize("case", UNTRIED)
+@pytest.mark.classic(reason="asks Spark's context for its jobs")
 def test_no_pilot_where_it_cannot_pay(rows: DataFrame, bag: Bag, spark: SparkSession, case: str) -> None:
     df, terms = UNTRIED[case][0](rows)
     group = f"no pilot for {case}"
@@ -181,7 +184,7 @@ def test_sources_still_see_the_filters(rows: DataFrame, tmp_path: Path, spark: S
     rows.write.parquet(str(tmp_path / "rows"))
     stored = spark.read.parquet(str(tmp_path / "rows"))
     out = ab.where(stored, slow(), F.col("a") == 7, ab.predicate(lambda b: b < 0.5, "b", name="python"))
-    plan = out._jdf.queryExecution().executedPlan().toString()
+    plan = plan_text(out, "physical")
     pushed = next(line for line in plan.splitlines() if "PushedFilters" in line)
     assert "EqualTo(a,7)" in pushed
     assert out.count() == rows.where("a = 7 and b < 0.5").count()
@@ -216,6 +219,7 @@ def test_a_pilot_does_not_fail_where_the_query_would_not(risky: DataFrame, bag: 
 
 
 @pytest.mark.parametrize("policy", tiers(["auto", "agreedy"], fast=1))
+@pytest.mark.classic(reason="a text of a plan does not tell that sums of doubles cannot fail")
 def test_what_may_fail_on_another_input_stays_behind_its_guards_there(risky: DataFrame, policy: str) -> None:
     """A sum of doubles cannot fail and may come first; one of integers overflows on the row that its guard rejects."""
     large = F.when(F.col("id") == 2990, 2**31 - 1).otherwise(F.col("a"))
@@ -238,6 +242,7 @@ def test_a_second_dataframe_of_the_same_kind_keeps_what_was_learned(rows: DataFr
     assert f.report().order == ("few", "slow")
 
 
+@pytest.mark.classic(reason="native predicates are not timed there")
 def test_after_a_rest_the_order_follows_other_data(rows: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_order, "PILOTS_SHARE", 1e9)  # no rest at all
     others = {name: F.expr(f"if(md5(repeat(text, 300)) = '', null, text) <> '{name}'") for name in ("x", "y")}
@@ -282,7 +287,8 @@ def test_outside_ansi_mode_division_cannot_fail(risky: DataFrame, settings_of: C
 )
 def test_what_may_fail_is_told_apart(rows: DataFrame, condition: str, free: bool) -> None:
     f = ab.Filter(ab.predicate(F.col("a") > 3, name="guard"), ab.predicate(F.expr(condition), name="it"))
-    assert ("guard always before it" not in f.explain(rows)) == free
+    guarded = "guard always before it" in f.explain(rows)
+    assert guarded != free or (guarded and is_connect(rows)), "a text of a plan does not tell all"
 
 
 def test_a_declared_kind_is_believed(rows: DataFrame) -> None:
@@ -309,6 +315,7 @@ def test_random_columns_are_barriers(rows: DataFrame) -> None:
     assert sorted(r.id for r in seen.apply(rows).collect()) == sorted(r.id for r in plain.collect())
 
 
+@pytest.mark.classic(reason="a text of a plan does not tell enough of these for a pilot")
 def test_columns_bound_to_their_dataframe_work(rows: DataFrame, bag: Bag) -> None:
     few = ab.predicate(rows["a"] == 7, name="few")
     f = ab.Filter(ab.predicate(F.length(F.repeat(rows["dst"], 500)).cast("string").rlike("0$"), name="slow"), few)
@@ -369,7 +376,8 @@ KINDS = {
 
 @pytest.mark.parametrize("condition", KINDS)
 def test_what_can_fail_is_known(rows: DataFrame, condition: str) -> None:
-    assert catalyst.inspect(rows, native(F.expr(condition))).kind == KINDS[condition]
+    found = catalyst.inspect(rows, native(F.expr(condition))).kind
+    assert found == KINDS[condition] or (found == "fallible" and is_connect(rows)), "a text of a plan does not tell all"
 
 
 def test_without_ansi_an_element_0_still_fails(rows: DataFrame, spark: SparkSession) -> None:
@@ -396,7 +404,8 @@ def test_columns_that_only_the_input_below_has(rows: DataFrame, spark: SparkSess
         wanted = df.where(terms[0] & terms[1]).count()
         assert 0 < wanted < df.count()
         assert ab.where(df, *terms).count() == wanted
-        assert in_micro_batches(ab.Filter(*terms), [df])[0] == [wanted]
+        if not is_connect(df):
+            assert in_micro_batches(ab.Filter(*terms), [df])[0] == [wanted]
         first = df.columns[0]
         assert ab.where(df, ab.predicate(lambda _: True, first, name="all"), *terms).count() == wanted
 
@@ -427,6 +436,7 @@ def is_even(n: int) -> bool:
     return n % 2 == 0
 
 
+@pytest.mark.classic(reason="columns have other names there")
 def test_a_udf_column_has_a_name_that_stays(rows: DataFrame, tmp_path: Path) -> None:
     even, vague = F.udf(is_even, "boolean"), F.udf(lambda n: n > 3, "boolean")
     nested = F.udf(lambda n: n, "long")
@@ -464,6 +474,7 @@ def in_micro_batches(f: ab.Filter, batches: list[DataFrame]) -> tuple[list[int],
 
 
 @pytest.mark.parametrize("sizes", [[2000, 1, 60_000, 60_000], [2000, 0, 60_000, 60_000]])
+@pytest.mark.classic(reason="micro-batches run in a process of the server's, which learns from them")
 def test_a_micro_batch_is_profiled_by_a_bounded_sample(spark: SparkSession, sizes: list[int]) -> None:
     """However small the one before was: what is profiled is collected on the driver."""
     batches = [spark.range(0, size, 1, 2).selectExpr("'n' || id as t") for size in sizes]
@@ -474,6 +485,7 @@ def test_a_micro_batch_is_profiled_by_a_bounded_sample(spark: SparkSession, size
     assert sum(profiled) > 800, "the pilot takes 500"
 
 
+@pytest.mark.classic(reason="micro-batches run in a process of the server's, which learns from them")
 def test_equal_rows_are_profiled_by_chance_too(spark: SparkSession) -> None:
     batch = spark.range(0, 40_000, 1, 2).selectExpr("'n' || id % 3 as t")
     f = ab.Filter(F.col("t").rlike("n[01]"), F.col("t").rlike("[0-9]$"), policy="agreedy")
@@ -482,6 +494,7 @@ def test_equal_rows_are_profiled_by_chance_too(spark: SparkSession) -> None:
     assert sum(profiled) > 800, "the pilot takes 500"
 
 
+@pytest.mark.classic(reason="micro-batches run in a process of the server's, which learns from them")
 def test_micro_batches_of_any_native_predicates(spark: SparkSession) -> None:
     """Maps cannot be hashed, and what is random or a subquery or in Python cannot stand within an aggregate."""
     batch = spark.range(2000).selectExpr("id", "map('k', cast(id as string)) as m", "cast(id as string) as t")

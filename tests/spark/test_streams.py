@@ -75,6 +75,7 @@ def test_where_on_a_stream_gives_the_rows_of_the_batch(
     assert len(query.recentProgress) >= 4
 
 
+@pytest.mark.classic(reason="explain says something else there")
 def test_explain_says_what_where_does_on_a_stream(files: DataFrame) -> None:
     explained = ab.Filter(F.col("text").rlike("x"), F.col("a") == 7, ab.predicate(small, "b")).explain(files)
     assert "on a stream, where() keeps its first decision (foreach_batch re-decides)" in explained
@@ -82,6 +83,7 @@ def test_explain_says_what_where_does_on_a_stream(files: DataFrame) -> None:
     assert "workers adapt it while they run" in explained
 
 
+@pytest.mark.classic(reason="its sink fills a list of this process, and runs in one of the server's there")
 @pytest.mark.parametrize("policy", tiers(["auto", "agreedy"], fast=1))
 def test_foreach_batch_decides_anew_when_the_data_turns(spark: SparkSession, tmp_path: Path, policy: str) -> None:
     """First hardly any row has an x, then hardly any has a y; both are looked for with the same effort."""
@@ -108,6 +110,7 @@ def test_foreach_batch_decides_anew_when_the_data_turns(spark: SparkSession, tmp
     assert f.report().order == ("y", "x")
 
 
+@pytest.mark.classic(reason="its sink fills a list of this process, and runs in one of the server's there")
 def test_costs_are_measured_on_the_first_micro_batch_that_has_rows(spark: SparkSession, tmp_path: Path) -> None:
     """The costly predicate drops a little more: only who knows the costs puts the cheap one first."""
     for part in range(4):
@@ -131,6 +134,7 @@ def test_costs_are_measured_on_the_first_micro_batch_that_has_rows(spark: SparkS
     assert all(p.cost_us is not None for p in f.report().predicates)
 
 
+@pytest.mark.classic(reason="its sink fills a list of this process, and runs in one of the server's there")
 def test_foreach_batch_takes_what_may_fail(files: DataFrame, rows: DataFrame, tmp_path: Path) -> None:
     """The profile that rides along must not evaluate a division on rows that its guard rejects."""
     f = ab.Filter(F.col("a") != 0, F.lit(100) / F.col("a") > 2, F.col("text").rlike("[0-9]{2}"))
@@ -141,6 +145,7 @@ def test_foreach_batch_takes_what_may_fail(files: DataFrame, rows: DataFrame, tm
     )
 
 
+@pytest.mark.classic(reason="its sink fills a list of this process, and runs in one of the server's there")
 def test_foreach_batch_with_python_predicates_and_quarantine(files: DataFrame, rows: DataFrame, tmp_path: Path) -> None:
     f = ab.Filter(
         F.col("a").isNotNull(),
@@ -161,6 +166,7 @@ def test_foreach_batch_with_python_predicates_and_quarantine(files: DataFrame, r
     assert f.report().rows == rows.where("a is not null").count()
 
 
+@pytest.mark.classic(reason="its sink fills a list of this process, and runs in one of the server's there")
 @pytest.mark.parametrize("dies", ["before the batch is done", "after the batch was saved"])
 def test_a_replayed_micro_batch_is_not_counted_twice(
     files: DataFrame, rows: DataFrame, tmp_path: Path, dies: str
@@ -201,6 +207,7 @@ def test_a_replayed_micro_batch_is_not_counted_twice(
     assert sum(p.dropped or 0 for p in report.predicates) == rows.count() - wanted.count()
 
 
+@pytest.mark.classic(reason="sets job groups on Spark's context")
 def test_a_sink_may_run_under_job_groups_of_its_own(spark: SparkSession, rows: DataFrame) -> None:
     f = ab.Filter(ab.predicate(even, "id"))
 

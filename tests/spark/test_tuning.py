@@ -33,6 +33,7 @@ from anabranch.spark.filters.task_record import TaskKey, TaskRecord
 from anabranch.spark.learned.tuner import Tuner
 from anabranch.spark.native import order as native_order
 from anabranch.spark.native.route_expression import routed
+from spark.plan_texts import plan_text
 
 KINDS = (("zone", "bigint"), ("kind", "bigint"))
 NOTHING = np.zeros((0, 2), dtype=np.bool_)
@@ -293,7 +294,7 @@ def test_native_routes_are_found_between_micro_batches(spark: SparkSession, tmp_
 
 def branches(df: DataFrame, names: Sequence[str]) -> list[list[str]]:
     """What each branch of the CASE in the optimized plan asks for, in its order; the last one is for all other rows."""
-    plan = df._jdf.queryExecution().optimizedPlan().toString()
+    plan = plan_text(df, "optimized")
     assert plan.count("CASE WHEN") == 1
     return [re.findall("|".join(names), part) for part in re.split(r" THEN | ELSE ", plan)[1:]]
 

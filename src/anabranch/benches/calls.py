@@ -175,8 +175,8 @@ def _kills(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 
 def _connect(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
-    """The same filters on a classic session and on Spark Connect, in turns."""
-    rows, cheap, rounds = (30_000, 300_000, 2) if quick else (100_000, 2_000_000, 5)
+    """The same filters on a classic session and on Spark Connect, in turns; Connect twice, as a control."""
+    rows, cheap, rounds = (30_000, 600_000, 2) if quick else (100_000, 6_000_000, 6)
     place = folder / "connect"
     connect_rounds.prepare(spark, place, rows)
     bars = []
@@ -184,23 +184,27 @@ def _connect(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         connect_rounds.program("classic", place, cheap) as classic,
         connect_rounds.program("connect", place, cheap) as connect,
     ):
+        programs = {"classic": classic, "Connect": connect, "Connect again": connect}
         for workload in connect_rounds.NAMES:
-            seconds = _in_turns({"classic": classic, "Connect": connect}, workload, rounds)
-            ratio = statistics.median(a / b for a, b in zip(seconds["classic"], seconds["Connect"], strict=True))
-            detail = ", ".join(f"{name} {statistics.median(found):.2f} s" for name, found in seconds.items())
-            bars.append(at_least(f"filters, {workload}: classic / Connect", ratio, 0.95, detail))
+            found = _in_turns(programs, workload, rounds)
+            control = found.ratio("Connect again", "Connect")
+            detail = f"{found.describe(*programs)}, A/A {control:.2f}"
+            bars.append(
+                at_least(f"filters, {workload}: classic / Connect", found.ratio("classic", "Connect"), 0.95, detail)
+            )
     return bars
 
 
-def _in_turns(programs: dict[str, subprocess.Popen[str]], workload: str, rounds: int) -> dict[str, list[float]]:
-    """Seconds of both on a workload, after two rounds that warm up; who is first changes."""
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
+def _in_turns(programs: dict[str, subprocess.Popen[str]], workload: str, rounds: int) -> harness.Race:
+    """Rounds of all on a workload, behind two that warm up; who runs behind whom changes."""
+    result = harness.Race({name: [] for name in programs})
     for number in range(rounds + WARM_UPS):
-        answers = set()
-        for name in list(programs)[:: 1 if number % 2 else -1]:
+        if harness.settled(result.seconds):
+            break
+        for name in harness.turns(list(programs), number):
             took, found = connect_rounds.one_round(programs[name], workload)
-            answers.add(found)
+            _expect(found, result.answer or found, name)
+            result.answer = found
             if number >= WARM_UPS:
-                seconds[name].append(took)
-        _expect(len(answers), 1, "Connect")
-    return seconds
+                result.seconds[name].append(took)
+    return result

@@ -23,6 +23,7 @@ import anabranch as ab
 from anabranch.benches.filters import COSTS, RATES, SEED
 from anabranch.benches.harness import Answer, answer
 from anabranch.benches.workloads import Workload, build, correlated, independent, rotating
+from anabranch.errors import InternalError
 
 SPEED_PARTITIONS = 4
 CHEAP = "cheap predicates"
@@ -57,14 +58,13 @@ def prepare(spark: SparkSession, folder: Path, rows: int) -> None:
 def program(kind: str, folder: Path, rows: int) -> Iterator[subprocess.Popen[str]]:
     """The program for one kind of session."""
     command = [sys.executable, "-m", "anabranch.benches.connect_rounds", kind, str(folder), str(rows)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    with (folder / f"{kind}.log").open("w") as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 def one_round(process: subprocess.Popen[str], workload: str) -> tuple[float, Answer]:
@@ -73,7 +73,11 @@ def one_round(process: subprocess.Popen[str], workload: str) -> tuple[float, Ans
     assert process.stdout is not None
     process.stdin.write(f"{workload}\n")
     process.stdin.flush()
-    line = next(line for line in process.stdout if line.startswith("{"))
+    line = next((line for line in process.stdout if line.startswith("{")), None)
+    if line is None:
+        *_, kind, folder, _ = map(str, process.args)  # type: ignore[union-attr]
+        said = Path(folder, f"{kind}.log").read_text().splitlines()
+        raise InternalError(f"the {kind} program has ended: {' '.join(said[-3:])}")
     found = json.loads(line)
     return found["seconds"], tuple(found["answer"])
 
@@ -81,7 +85,9 @@ def one_round(process: subprocess.Popen[str], workload: str) -> tuple[float, Ans
 def serve(kind: str, folder: Path, rows: int) -> None:
     """Serve rounds until the input ends."""
     builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
-    spark = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    for key in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
+        builder = builder.config(key, "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     made: dict[str, Callable[[], DataFrame]] = {CHEAP: partial(_cheap, spark, rows)}
     for name, microseconds in MICROSECONDS.items():
         nothing = np.zeros((0, len(microseconds)), dtype=np.bool_)

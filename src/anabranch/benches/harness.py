@@ -107,7 +107,7 @@ def race(
     for number in range(rounds):
         if over(result.seconds, time.perf_counter() - started, seconds):
             break
-        for name in _turns(names, number):
+        for name in turns(names, number):
             began = time.perf_counter()
             found = answer(contenders[name](on))
             result.seconds[name].append(time.perf_counter() - began)
@@ -158,10 +158,10 @@ def _margin(ratios: Sequence[float]) -> float:
     return 2 * 1.253 * 1.4826 * deviation / math.sqrt(len(ratios))
 
 
-def _turns(names: Sequence[str], number: int) -> list[str]:
+def turns(names: Sequence[str], number: int) -> list[str]:
     """The order of a round: everybody is first in turn, and every other round goes backwards.
 
-    >>> ["".join(_turns("abc", number)) for number in range(6)]
+    >>> ["".join(turns("abc", number)) for number in range(6)]
     ['abc', 'acb', 'cab', 'cba', 'bca', 'bac']
     """
     turn = number % len(names)

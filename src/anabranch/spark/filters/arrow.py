@@ -73,15 +73,16 @@ def _with_arrow_udf(df: DataFrame, task: FilterTask, recipient: Recipient) -> Da
         shape.add("letter", StringType())
 
     def packed(judged: BatchVerdict, last: bool) -> pa.Array:
-        arrays = [pa.array(judged.going_on()), *judged.kept(), *([judged.errors()] if task.errors.column else [])]
-        arrays += [] if outbox is None else [outbox.beside(judged.rows, last=last)]
+        mask = judged.going_on()
+        goes_on, *letters = [pa.array(mask)] if outbox is None else outbox.beside(mask, last=last)
+        arrays = [goes_on, *judged.kept(), *([judged.errors()] if task.errors.column else []), *letters]
         return pa.StructArray.from_arrays(arrays, names=shape.fieldNames())
 
     verdict = unused_name(df, "__anabranch")
-    judged, fields = df.withColumn(verdict, _arrow_udf(df, task, shape, packed)), F.col(verdict)
+    fields = F.col(verdict)
+    out = df.withColumn(verdict, _arrow_udf(df, task, shape, packed)).where(fields["goes_on"])
     if outbox is not None:
-        judged = gathered(judged, fields["letter"], recipient)
-    out = judged.where(fields["goes_on"])
+        out = gathered(out, fields["letter"], recipient)
     for (name, _), field in zip(task.kept, kept, strict=True):
         out = out.withColumn(name, fields[field])
     if not task.errors.column:

@@ -23,7 +23,7 @@ from anabranch.ordering.profile_price import ProfilePrice
 from anabranch.routing.chunk_pipeline import ChunkPipeline
 from anabranch.routing.plan_comparison import ComparedPlans
 from anabranch.routing.policies import make_pipeline
-from anabranch.spark.filters import worker_memory
+from anabranch.spark.filters import worker_clock, worker_memory
 from anabranch.spark.filters.batch_verdict import BatchVerdict, Undecided
 from anabranch.spark.filters.decision_events import DecisionEvents
 from anabranch.spark.filters.decode import ChunkColumns, Converter, converter, true_mask
@@ -200,6 +200,7 @@ class FilterTask:
             learning=bool(self.input.attributes),
             unprofiled=self.ordering.unprofiled,
             seed=config.seed + partition,
+            clock=worker_clock.seconds,
             price=ProfilePrice() if self.calls.by_money else None,
             chunk_seconds=CALLING_CHUNK_SECONDS if self.calls.meter else CHUNK_SECONDS,
             **known,

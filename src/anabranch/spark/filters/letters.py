@@ -1,31 +1,36 @@
 """Records of tasks on Spark Connect, which has no accumulators: they travel with the rows' own pass.
 
-A task writes its record beside the last of its rows; `observe` gathers the records below the filter, so that no row
-has to pass for its record to arrive. What is observed comes back to the client with the result of each action, or with
-the progress of a streaming query. A retried task counts once, as everywhere: the ledger knows it by its key.
+A task writes its record beside the last of its rows, which goes on whether or not it passes. `observe` gathers the
+records behind the first filter, where few rows are left, and a second one ends the rows that went on for their record
+alone. What is observed comes back to the client with the result of each action, or with the progress of a streaming
+query. A retried task counts once, as everywhere: the ledger knows it by its key.
 """
 
 from __future__ import annotations
 
+import atexit
 import base64
 import pickle
 import threading
 import uuid
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-    from pyspark.sql.streaming.query import StreamingQueryManager
+from anabranch.model.arrays import Mask
 
+if TYPE_CHECKING:
     from anabranch.spark.mailbox import Recipient
 
 METRIC = "records"
+PASSES, ENDS = "+", "-"
+"""First sign of a letter: what becomes of its row behind the place where letters are gathered."""
 
 
 class Outbox:
@@ -38,14 +43,22 @@ class Outbox:
         """Keep the record of the task that ends now."""
         self._letter = base64.b64encode(pickle.dumps(message)).decode()
 
-    def beside(self, rows: int, *, last: bool) -> pa.Array:
-        """The column of a batch that has the letter in it: in its last row, if this is the last batch."""
-        letter, self._letter = (self._letter, None) if last else (None, self._letter)
-        return pa.array([None] * (rows - 1) + [letter], pa.string()) if rows else pa.array([], pa.string())
+    def beside(self, passing: Mask, *, last: bool) -> tuple[pa.Array, pa.Array]:
+        """The rows of a batch that go on, and a column with the letter in the last row, if this is the last batch."""
+        rows = len(passing)
+        if not last or not rows:
+            return pa.array(passing), pa.nulls(rows, pa.string())
+        letter, self._letter = f"{PASSES if passing[-1] else ENDS}{self._letter}", None
+        going_on = np.append(passing[:-1], True)
+        return pa.array(going_on), pa.concat_arrays([pa.nulls(rows - 1, pa.string()), pa.array([letter])])
 
 
 def gathered(df: DataFrame, letter: Column, recipient: Recipient) -> DataFrame:
-    """The same rows; letters beside them go to a recipient whenever they have been read."""
+    """Of rows that go on those that pass; letters beside them go to a recipient whenever they have been read."""
+    return _observed(df, letter, recipient).where(letter.isNull() | letter.startswith(PASSES))
+
+
+def _observed(df: DataFrame, letter: Column, recipient: Recipient) -> DataFrame:
     metric = F.array_join(F.collect_list(letter), " ").alias(METRIC)
     if df.isStreaming:
         name = f"anabranch-{uuid.uuid4().hex}"
@@ -76,7 +89,7 @@ class _Delivered(dict[str, Any]):
 def deliver(metrics: Mapping[str, Any], recipient: Recipient) -> None:
     """Open the letters that were observed."""
     letters = (metrics.get(METRIC) or "").split()
-    recipient.enter([pickle.loads(base64.b64decode(letter)) for letter in letters])
+    recipient.enter([pickle.loads(base64.b64decode(letter[1:])) for letter in letters])
 
 
 class _Streams:
@@ -107,15 +120,11 @@ class _Streams:
         session = str(spark.session_id)  # type: ignore[attr-defined]
         if session not in self._sessions:
             self._sessions.add(session)
-            listener = Listener()
-            spark.streams.addListener(listener)
-            threading.Thread(target=_leave, args=(spark.streams, listener)).start()
-
-
-def _leave(streams: StreamingQueryManager, listener: StreamingQueryListener) -> None:
-    """Stop listening when the program ends: Spark's thread for that would keep it from ending."""
-    threading.main_thread().join()
-    streams.removeListener(listener)
+            # Spark's thread for events is a daemon as the one that asks for it is: no program has to wait for it.
+            asking = threading.Thread(target=spark.streams.addListener, args=(Listener(),), daemon=True)
+            asking.start()
+            asking.join()
+            atexit.register(warnings.filterwarnings, "ignore", "StreamingQueryListenerBus Handler thread")
 
 
 _streams = _Streams()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -14,6 +13,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StructField, S
 from anabranch.model.arrays import BoolMatrix, Floats
 from anabranch.model.attributes import bounded
 from anabranch.routing.sampled_rows import JudgedSample
+from anabranch.spark.filters import worker_clock
 from anabranch.spark.filters.decode import ChunkColumns
 from anabranch.spark.filters.filter_task import FilterTask
 from anabranch.spark.learned.candidate_attributes import attribute
@@ -79,9 +79,9 @@ def _judged(task: FilterTask, arrays: list[pa.Array], start: int, rows: int) -> 
     for f in task.ordering.precedence.legal(range(len(task.evaluators))):
         if f in task.ordering.unprofiled:
             continue
-        began = time.perf_counter()
+        began = worker_clock.seconds()
         verdict = task.evaluators[f](columns, np.arange(rows))
-        seconds[f] = time.perf_counter() - began
+        seconds[f] = worker_clock.seconds() - began
         drops[:, f] = ~verdict.passed
         drops[list(verdict.failures or ()), f] = False
     return drops, seconds

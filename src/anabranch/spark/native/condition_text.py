@@ -35,8 +35,9 @@ LADDER = ["tinyint", "smallint", "int", "bigint", "float", "double"]
 
 _CALL = re.compile(r"([A-Za-z_<][\w<>]*)\(")
 _CAST = re.compile(r"cast\((-?[\d.]+|[^()]*?#\d+L?) as (\w+)\)")
-_PATTERN = re.compile(r"RLIKE\([^(),]*#\d+L?, [^#]*?\)|[^\s(),]*#\d+L? I?LIKE [^#\s]*|[^\s(),]*#\d+L? RLIKE [^#\s]*")
-_ARITHMETIC = re.compile(r" (?:[-+*/%]|div|DIV) ")
+_PATTERN = re.compile(r"RLIKE\([^(),]*#\d+L?, [^#]*?\)|[^\s(),]*#\d+L? (?:R|I)?LIKE [^#\s]*(?=$| AND | OR )")
+_ARITHMETIC = re.compile(r" (?:[-+*/%]|div|DIV) |(?<![\w.])-(?=[A-Za-z_`(])|[\w)\]`]\[")
+"""Operators that may fail in ANSI mode: also a minus before what is not a number, and elements of an array."""
 _RESULT = re.compile(r"\)#\d+")
 
 
