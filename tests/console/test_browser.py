@@ -192,6 +192,9 @@ def test_two_plans_are_compared_and_the_other_one_is_used(stage: Stage, opened: 
 
 @LONG
 def test_skew_and_sharing_are_steered_and_taken_back(stage: Stage, opened: Callable[..., Page]) -> None:
+    def shares() -> bool:
+        return stage.engine.queries["twin"].share
+
     page = opened()
     page.wait_for_selector("nav a")
     page.goto(f"{stage.service.address}/#/steer")
@@ -199,7 +202,7 @@ def test_skew_and_sharing_are_steered_and_taken_back(stage: Stage, opened: Calla
     box.focus()
     page.keyboard.press("Space")
     page.wait_for_selector("td:has-text('sharing of twin')")
-    assert not stage.engine.queries["twin"].share
+    assert not shares()
     page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'twin shares operators'")
     page.get_by_label("Skew of calls", exact=True).fill("4 seconds")
     page.get_by_role("button", name="Set the skew of calls").click()
@@ -211,7 +214,7 @@ def test_skew_and_sharing_are_steered_and_taken_back(stage: Stage, opened: Calla
     for what in ("skew of calls", "sharing of twin"):
         page.get_by_role("button", name="Undo the last change").click()
         page.wait_for_selector(f"td:has-text('{what}')", state="detached")
-    assert stage.engine.queries["twin"].share
+    assert shares()
     assert stage.viewer.get("/api/streams")[-1]["skew"] == 0
 
 

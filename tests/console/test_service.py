@@ -266,8 +266,8 @@ def test_parameters_of_the_description_have_defaults(stage: Stage) -> None:
 
 def test_the_skew_of_a_stream_is_set_and_taken_back(stage: Stage) -> None:
     def of_calls() -> dict[str, Any]:
-        (found,) = [each for each in stage.viewer.get("/api/streams") if each["name"] == "calls"]
-        return found
+        found: list[dict[str, Any]] = stage.viewer.get("/api/streams")
+        return next(each for each in found if each["name"] == "calls")
 
     query = stage.engine.queries["picked"]
     query.await_idle(600)

@@ -41,7 +41,7 @@ class _Views:
 
 
 class _LocalCompiler(Compiler):
-    def __init__(self, case: Case, salt: str) -> None:
+    def __init__(self, case: Case) -> None:
         streams = {each.name: each for each in case.streams}
         relations = {each.name: each for each in case.relations}
 
@@ -58,7 +58,7 @@ class _LocalCompiler(Compiler):
             return ("_sequence",) if found.sequenced else tuple(name for name, _ in found.columns)
 
         views: Any = _Views()
-        super().__init__(views, "q", Grid.of(case.cuts.cells), orders, empty, False, salt)
+        super().__init__(views, "q", Grid.of(case.cuts.cells), orders, empty, False)
 
     def sum_up(self, flow: Sql, keys: Sequence[str], sums: Mapping[str, str]) -> Sql:
         made, schema = super().sum_up(flow, keys, sums), self.schema(flow)
@@ -82,11 +82,11 @@ class _LocalCompiler(Compiler):
         connection.register(view.strip("`"), schema.empty_table())
 
 
-def operators(case: Case, query: Query, salt: str = "") -> dict[int, CellStep]:
-    """The operators of a query, by the numbers of their stages; a salt makes them its own."""
-    return {step.stage.number: step for step in program(case, query, salt).operators}
+def operators(case: Case, query: Query) -> dict[int, CellStep]:
+    """The operators of a query, by the numbers of their stages."""
+    return {step.stage.number: step for step in program(case, query).operators}
 
 
-def program(case: Case, query: Query, salt: str = "") -> Program:
+def program(case: Case, query: Query) -> Program:
     """What the engine would do in a tick."""
-    return _LocalCompiler(case, salt).compile(query)
+    return _LocalCompiler(case).compile(query)

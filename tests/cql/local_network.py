@@ -187,11 +187,10 @@ class LocalNetwork:
         case = replace(self._case, query=text)
         query = bound(case)
         since = max((self._closed(stream) for stream in scans(query.plan, "stream")), default=EVER)
-        steps = operators(case, query, "" if self._chaos.shares() else name)
+        steps = operators(case, query)
         found = {number: step.signature for number, step in steps.items()}
-        self._manifest.queries[name] = QueryState(
-            name, position=since, since=since, nodes=new_nodes(found, self._manifest)
-        )
+        nodes = new_nodes(found, self._manifest, owner="" if self._chaos.shares() else name)
+        self._manifest.queries[name] = QueryState(name, position=since, since=since, nodes=nodes)
         self.queries[name] = Running(case, query, steps, since, position=since)
 
     def drop(self, name: str) -> None:

@@ -75,7 +75,8 @@ def one_round(process: subprocess.Popen[str], workload: str) -> tuple[float, Ans
     process.stdin.flush()
     line = next((line for line in process.stdout if line.startswith("{")), None)
     if line is None:
-        *_, kind, folder, _ = map(str, process.args)  # type: ignore[union-attr]
+        assert isinstance(process.args, list)
+        *_, kind, folder, _ = map(str, process.args)
         said = Path(folder, f"{kind}.log").read_text().splitlines()
         raise InternalError(f"the {kind} program has ended: {' '.join(said[-3:])}")
     found = json.loads(line)

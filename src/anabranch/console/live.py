@@ -70,6 +70,6 @@ class Live:
 
 
 def _message(seen: Seen) -> str:
-    data = {"version": seen.version, "tick": seen.tick, "decisions": seen.cards}
-    data |= {"failed": seen.failed, "failure": seen.failure}
+    counts = {"version": seen.version, "tick": seen.tick, "decisions": seen.cards, "failed": seen.failed}
+    data = counts | {"failure": seen.failure}
     return f"event: seen\ndata: {json.dumps(data)}\n\n"
