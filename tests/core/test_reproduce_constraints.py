@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anabranch.linear_road_joins import Drive
 from anabranch.reproduce import constraints
 from anabranch.reproduce.constraints import combining, costs, linear_road, memory, monitoring, network, streams
 from anabranch.reproduce.constraints.claims import CLAIMS
@@ -36,7 +37,7 @@ def test_the_command_tells_paper_ours_and_why_and_writes_the_claims(
     monkeypatch.setattr(monitoring, "QUICK", monitoring.Plan(16_000, 2_000, 500, 20, 80))
     monkeypatch.setattr(costs, "QUICK", costs.Plan(400, (0, 40), 100))
     monkeypatch.setattr(combining, "QUICK", combining.Plan(400, 100, 40, 40, (0, 80), 4))
-    monkeypatch.setattr(linear_road, "QUICK", linear_road.Plan(200, 60))
+    monkeypatch.setattr(linear_road, "QUICK", Drive(200, 60))
     assert constraints.main(quick=True, json_path=tmp_path / "claims.json", out=tmp_path / "page") in (0, 3)
     bars = {bar["bar"]: bar["value"] for bar in json.loads((tmp_path / "claims.json").read_text())}
     assert bars["Table 6.2 RIDS: rows of S2.No"] == 0

@@ -181,3 +181,37 @@ def test_a_skew_that_follows_keeps_the_share_of_late_rows_and_is_known_after_a_r
     assert {row["a"] for row in first.queries["q0"].to_dataframe().collect()} == set(range(4000)) - late
     assert f"{state.suggested_skew / 1e6:,.3f} s" in first.describe("streams")
     assert engine().overview().streams[-1].skew == state.skew
+    assert (state.behind, state.largest_behind) == (None, None)  # there is no other stream
+
+
+def test_how_far_a_stream_is_behind_the_others_is_observed_and_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "MOST_BACKLOG_ROWS", 1)
+    engine = ab.Engine(spark, tmp_path / "state", cells=1)
+    source = spark.readStream.schema("ts timestamp, k long").option("maxFilesPerTrigger", 1)
+    for name in ("fast", "slow", "arriving"):
+        (tmp_path / name).mkdir()
+        times = ab.ARRIVAL if name == "arriving" else "ts"
+        engine.stream(name, source.parquet(str(tmp_path / name)), timestamp=times)
+
+    def send(name: str, second: int) -> None:
+        times = pa.array([second * SECOND], pa.timestamp("us", tz="UTC"))
+        pq.write_table(pa.table({"ts": times, "k": [1]}), tmp_path / name / f"{second}.parquet")
+        queries[name].await_idle()
+
+    texts = {"fast": "Select Count(*) As n From fast [Range 1 Minute]", "slow": "Select k From slow"}
+    texts["arriving"] = "Select k From arriving"
+    queries = {name: engine.query(text, f"of_{name}").start() for name, text in texts.items()}
+    for second in range(10, 40, 10):
+        send("fast", second)
+        send("arriving", second)
+        send("slow", second - 3)
+    engine.stop()
+    streams = {each.name: each for each in engine.overview().streams}
+    assert {name: (each.behind, each.largest_behind) for name, each in streams.items() if name in texts} == {
+        "fast": (0, 0),
+        "slow": (3 * SECOND, 3 * SECOND),
+        "arriving": (None, None),
+    }
+    assert "3.000 s" in engine.describe("streams")

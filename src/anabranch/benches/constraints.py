@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from anabranch.benches.harness import Race, run
+from anabranch.benches.linear_road_memory import linear_road
 from anabranch.errors import InternalError
 from anabranch.measure import Bar, at_least, at_most, informed
 from anabranch.model.arrays import Counts
@@ -214,4 +215,4 @@ def _require_same(one: Ran, other: Ran) -> None:
         raise InternalError(f"{one.results} results became {other.results}, or others")
 
 
-WORKLOADS = (network_query, nothing_to_find, violation)
+WORKLOADS = (network_query, nothing_to_find, violation, linear_road)

@@ -28,6 +28,7 @@ from anabranch.engine.lateness import Lateness
 from anabranch.engine.layout import UNCONFIRMED
 from anabranch.engine.manifest import Manifest, StoredFile, StreamState
 from anabranch.engine.store import confirm, now
+from anabranch.engine.sysstream import NAME as SYS_STREAM
 from anabranch.operators.base import EVER, FOREVER
 
 RECORDS = "ingest"
@@ -135,6 +136,7 @@ class Ingest:
                 if done:
                     columns = terms.wanted.columns if terms.wanted.rows else None
                     self._lateness.note(stream.name, *_of_rows(what))
+                    self._compare(stream, what.newest)
                     closed = self._closed_after(stream, what.rows, what.newest)
                     self._commit(IngestRecord(stream.name, batch, closed, columns, what))
             if not done:
@@ -181,6 +183,12 @@ class Ingest:
     def _shown(self, stream: str) -> int | None:
         """What a stream has shown, if it has caught up with its source: delays count from then on."""
         return None if stream in self._backlogs else self._lateness.shown(stream)
+
+    def _compare(self, stream: StreamInput, newest: int | None) -> None:
+        """Compare a stream with the others, once it has caught up; times that the engine gives compare with none."""
+        given = stream.timestamp is not None and stream.name != SYS_STREAM
+        if given and newest is not None and stream.name not in self._backlogs:
+            self._lateness.compare(stream.name, newest)
 
     def _commit(self, taken: IngestRecord) -> None:
         record = self._record(taken)
@@ -238,6 +246,7 @@ class Ingest:
             self._last[name] = max(self._last.get(name, -1), batch)
             behind = 0 if shown is None or came.first is None else shown - came.first
             self._lateness.note(name, came.rows, 0, came.last, [(behind, came.rows)] if behind > 0 else [])
+            self._compare(stream, came.last)
             self.close(name, self._closed_after(stream, came.rows, came.last))
 
     def waiting(self, stream: str | None = None) -> int:

@@ -28,9 +28,10 @@ class StreamOverview:
     """A stream; times and durations in microseconds.
 
     `timestamp` is None if rows get the time of their arrival. `closed` is the time before which rows come too late;
-    `buffered` counts the rows that some query may still need. `may_be_late` is the share of rows that may come late, if
-    the skew follows them. `suggested_skew` would have kept all but one row of a
-    thousand in time, `largest_delay` all of them.
+    `buffered` counts the rows that some query may still need. `may_be_late` is the share of rows that may come late,
+    if the skew follows them. `suggested_skew` would have kept all but one row of a thousand in time, `largest_delay`
+    all of them. When batches of it came, it was at most `behind` the most advanced of the other streams in 95 of 100
+    cases, at most `largest_behind` in all; None if it was not compared with any.
     """
 
     name: str
@@ -50,6 +51,8 @@ class StreamOverview:
     readers: tuple[str, ...]
     suggested_skew: int
     largest_delay: int
+    behind: int | None
+    largest_behind: int | None
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,8 @@ def _streams(registry: Registry, manifest: Manifest, readers: Mapping[str, list[
                 tuple(readers.get(name, ())),
                 state.suggested_skew,
                 state.largest_delay,
+                state.behind,
+                None if state.behind is None else state.largest_behind,
             )
         )
     return tuple(found)

@@ -26,7 +26,8 @@ KINDS = ("queries", "streams", "relations", "views", "sharing")
 MOST_NAMES = 8
 MOST_SHOWN = 100
 """Rows of a table; of more it tells how many there are."""
-NUMBERS = ("rows", "late", "unusable", "skew", "suggested skew", "queries", "state rows", "saved rows", "saved bytes")
+STREAM_NUMBERS = ("rows", "late", "unusable", "skew", "suggested skew", "behind", "most behind")
+NUMBERS = (*STREAM_NUMBERS, "queries", "state rows", "saved rows", "saved bytes")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _listing(
             return _queries(registry, manifest)
         case "streams":
             return Listing(
-                ("stream", "up to", "rows", "late", "unusable", "skew", "suggested skew", "columns"),
+                ("stream", "up to", *STREAM_NUMBERS, "columns"),
                 [_stream(stream, manifest.streams[name]) for name, stream in registry.streams.items()],
             )
         case "relations":
@@ -107,13 +108,14 @@ def _listing(
 
 
 def _stream(stream: StreamInput, state: StreamState) -> tuple[str, ...]:
-    """How far a stream is, the skew that it has, and the one that would keep all but one row of a thousand."""
+    """How far a stream is, the skew that it has and the suggested one, and how far it is behind the others."""
     counts = (f"{number:,}" for number in (state.rows, state.late, state.unusable))
     skews = ("-", "-")
     if stream.timestamp is not None:
         present = stream.skew if stream.late is None or state.skew is None else state.skew
         skews = (_seconds(present), _seconds(state.suggested_skew))
-    return (stream.name, _time(state.newest), *counts, *skews, ", ".join(stream.df.columns))
+    behind = ("-", "-") if state.behind is None else (_seconds(state.behind), _seconds(state.largest_behind))
+    return (stream.name, _time(state.newest), *counts, *skews, *behind, ", ".join(stream.df.columns))
 
 
 def _seconds(micros: int) -> str:

@@ -90,6 +90,9 @@ def _streams(old: Manifest, new: Manifest, did: TickStatistics) -> Iterator[tupl
             yield "", f"stream {name}", "late share", state.late / max(1, state.rows + state.late)
             yield "", f"stream {name}", "suggested skew", state.suggested_skew / 1e6
             yield "", f"stream {name}", "largest delay", state.largest_delay / 1e6
+            if state.behind is not None:
+                yield "", f"stream {name}", "behind", state.behind / 1e6
+                yield "", f"stream {name}", "largest behind", state.largest_behind / 1e6
             yield "", f"stream {name}", "unusable", state.unusable
         if stream_of(name) != NAME:
             yield "", f"queue {name}", "rows", sum(file.rows for file in state.files)

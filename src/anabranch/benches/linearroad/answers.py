@@ -10,13 +10,25 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from anabranch.benches.linearroad.inputs import SECOND, Inputs
 from anabranch.benches.linearroad.queries import Rules
 
 Row: TypeAlias = tuple[int | str, ...]
 Report: TypeAlias = tuple[int, int, int, int, int]
 """Time, car, speed, place and segment."""
 
-SECOND = 1_000_000
+RELATIONS = ("CurCarSeg", "AccSeg", "SegToll")
+STREAMS = (
+    "CarExitStr",
+    "TollStr",
+    "NegTollStr",
+    "AccNotifyStr",
+    "AccEntryNotifyStr",
+    "AccClearStr",
+    "AccBalOutStr",
+    "ExpOutStr",
+)
+MINUTE = 60 * SECOND
 ACTIVE = 30 * SECOND
 SPEED_WINDOW = 300 * SECOND
 NOWHERE = -1
@@ -77,9 +89,14 @@ class _Road:
         """Segments with an active car whose last four reports came from the same place."""
         return {self.segment_of[cid] for cid in self._stopped if cid in self.segment_of}
 
-    def blocked(self, sid: int, accidents: set[int]) -> bool:
-        """Whether an accident is in this segment or in one of those ahead."""
-        return any(ahead in accidents for ahead in range(sid, sid + self.rules.ahead + 1))
+    def ahead_of(self, sid: int, accidents: set[int]) -> list[int]:
+        """The accidents in this segment and in those ahead."""
+        return [ahead for ahead in range(sid, sid + self.rules.ahead + 1) if ahead in accidents]
+
+    def notices(self, accidents: set[int], t: int) -> Counter[Row]:
+        """What is to be said of accidents, to each car that drives towards them."""
+        cars = self.segment_of.items() if accidents else ()
+        return Counter((cid, ahead, t) for cid, sid in cars for ahead in self.ahead_of(sid, accidents))
 
     def tolls(self, accidents: set[int]) -> dict[int, int]:
         """The toll of each segment that has one."""
@@ -88,33 +105,61 @@ class _Road:
         return {
             sid: 2 * excess**2
             for sid, excess in full
-            if self._total[sid] < slow * self._count[sid] and not self.blocked(sid, accidents)
+            if self._total[sid] < slow * self._count[sid] and not self.ahead_of(sid, accidents)
         }
 
 
-def validate(reports: pa.Table, rules: Rules = Rules()) -> dict[str, Counter[Row]]:  # noqa: B008  a frozen value
+class _Accounts:
+    """What cars have paid and got back."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._day = rules.day * MINUTE
+        self.balance: dict[int, int] = {}
+        self._booked: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def book(self, cid: int, credit: int, t: int) -> None:
+        """Money for a car, or from it."""
+        self.balance[cid] = self.balance.get(cid, 0) + credit
+        self._booked[cid].append((t, credit))
+
+    def spent(self, cid: int, t: int) -> int | None:
+        """In the last day; None if nothing was booked in it."""
+        found = [credit for time, credit in self._booked[cid] if time >= t - self._day]
+        return -sum(found) if found else None
+
+
+def validate(given: Inputs, rules: Rules = Rules()) -> dict[str, Counter[Row]]:  # noqa: B008  a frozen value
     """The answers to the queries at all instants up to the last report, times in microseconds.
 
-    Of the streams *CarExitStr*, *TollStr* and *NegTollStr*, the rows, each followed by its time. Of the relations
-    *CurCarSeg*, *AccSeg* and *SegToll*, the changes: rows followed by the time and by ``+`` or ``-``.
+    Of streams the rows, each followed by its time. Of the relations *CurCarSeg*, *AccSeg* and *SegToll*, the changes:
+    rows followed by the time and by ``+`` or ``-``.
     """
-    names = ("CurCarSeg", "AccSeg", "SegToll", "CarExitStr", "TollStr", "NegTollStr")
-    answers: dict[str, Counter[Row]] = {name: Counter() for name in names}
-    road, accidents, tolls = _Road(rules), set[int](), dict[int, int]()
-    for t, arrived in _instants(reports):
+    answers: dict[str, Counter[Row]] = {name: Counter() for name in (*RELATIONS, *STREAMS)}
+    road, accounts, accidents, tolls = _Road(rules), _Accounts(rules), set[int](), dict[int, int]()
+    balances, expenses = _by_time(given.balances, "qid", "cid"), _by_time(given.expenses, "qid", "cid")
+    for t, arrived in _instants(given.cars, {*balances, *expenses}):
         moved = road.move_to(t, arrived)
         old_accidents, accidents = accidents, road.accidents()
         old_tolls, tolls = tolls, road.tolls(accidents)
         _log(answers["AccSeg"], t, {(s,) for s in old_accidents}, {(s,) for s in accidents})
         _log(answers["SegToll"], t, set(old_tolls.items()), set(tolls.items()))
+        answers["AccNotifyStr"] += road.notices(accidents - old_accidents, t)
+        answers["AccClearStr"] += road.notices(old_accidents - accidents, t)
         for cid, (old, new) in moved.items():
             _log(answers["CurCarSeg"], t, {(cid, old)} - {(cid, NOWHERE)}, {(cid, new)} - {(cid, NOWHERE)})
+            if new == NOWHERE:
+                last = road.last_segment[cid]
+                answers["CarExitStr"][cid, last, t] += 1
+                if road.ahead_of(last, accidents):
+                    answers["NegTollStr"][cid, last, rules.credit, t] += 1
+                    accounts.book(cid, rules.credit, t)
+                continue
+            answers["AccEntryNotifyStr"].update((cid, ahead, t) for ahead in road.ahead_of(new, accidents))
             if new in tolls:
                 answers["TollStr"][cid, new, tolls[new], t] += 1
-            if new == NOWHERE:
-                answers["CarExitStr"][cid, t] += 1
-                if road.blocked(road.last_segment[cid], accidents):
-                    answers["NegTollStr"][cid, road.last_segment[cid], -rules.credit, t] += 1
+                accounts.book(cid, -tolls[new], t)
+        answers["AccBalOutStr"].update((q, c, accounts.balance[c], t) for q, c in balances[t] if c in accounts.balance)
+        answers["ExpOutStr"].update((q, c, n, t) for q, c in expenses[t] if (n := accounts.spent(c, t)) is not None)
     return answers
 
 
@@ -132,10 +177,18 @@ def _log(changes: Counter[Row], t: int, before: Set[tuple[int, ...]], after: Set
     changes.update((*row, t, "+") for row in after - before)
 
 
-def _instants(reports: pa.Table) -> Iterable[tuple[int, list[Report]]]:
-    """Every instant at which something arrives or gets too old, up to the last report, with what arrives."""
+def _by_time(table: pa.Table, *names: str) -> defaultdict[int, list[tuple[int, ...]]]:
+    found: defaultdict[int, list[tuple[int, ...]]] = defaultdict(list)
+    times = table["ts"].cast(pa.int64()).to_pylist()
+    for t, *row in zip(times, *(table[name].to_pylist() for name in names), strict=True):
+        found[t].append(tuple(row))
+    return found
+
+
+def _instants(reports: pa.Table, others: Set[int]) -> Iterable[tuple[int, list[Report]]]:
+    """Every instant at which something arrives or gets too old, up to the last report, with the reports that arrive."""
     times = reports["ts"].cast(pa.int64()).to_pylist()
     columns = [times, *(reports[name].to_pylist() for name in ("cid", "speed", "xpos", "sid"))]
     arriving = {t: list(rows) for t, rows in groupby(zip(*columns, strict=True), key=itemgetter(0))}
-    points = {t + late for t in arriving for late in (0, ACTIVE + 1, SPEED_WINDOW + 1)}
+    points = {t + late for t in arriving for late in (0, ACTIVE + 1, SPEED_WINDOW + 1)} | others
     return ((t, arriving.get(t, [])) for t in sorted(points) if t <= times[-1])

@@ -1,8 +1,32 @@
-"""The queries of Linear Road in CQL."""
+"""The queries of Linear Road: the script `linear_road.cql`, for roads of any size."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.errors import InternalError
+
+FILE = Path(__file__).with_name("linear_road.cql")
+VIEW = re.compile(r"Create View (\w+) As(.*?);", re.DOTALL)
+COMMENT = re.compile(r"\s*--[^\n]*")
+
+MANY_ONE = ("CurCarSeg", "AccSeg", "SegToll", "TollStr", "CarExitStr", "NegTollStr", "AccBalOutStr")
+SPATIAL = ("AccAhead", "AccNotifyStr", "AccEntryNotifyStr", "AccClearStr")
+MANY_MANY = ("ExpOutStr",)
+"""The blocks that join, by what meets what."""
+
+ANSWERS = {
+    "tolls": "TollStr",
+    "refunds": "NegTollStr",
+    "accidents": "AccNotifyStr",
+    "entries": "AccEntryNotifyStr",
+    "clear": "AccClearStr",
+    "balances": "AccBalOutStr",
+    "expenses": "ExpOutStr",
+}
+"""The queries of the script, and the blocks that they tell."""
 
 
 @dataclass(frozen=True)
@@ -21,54 +45,47 @@ class Rules:
         What a car gets back that leaves the road while an accident lies ahead.
     ahead
         Segments after the own one in which an accident counts.
+    day
+        Minutes; what was paid longer ago is no expense of the day.
     """
 
     crowd: int = 50
     slow: int = 40
     credit: int = 10
     ahead: int = 4
+    day: int = 1440
+
+
+def script(rules: Rules = Rules(), folder: Path | None = None) -> str:  # noqa: B008  a frozen value
+    """The script, with other rules and another folder than those that are written in it.
+
+    >>> "V.volume > 3 " in script(Rules(crowd=3))
+    True
+    """
+    text = FILE.read_text(encoding="utf-8")
+    if folder is not None:
+        text = text.replace("path = 'linear-road", f"path = '{folder}")
+    for phrase, written, wanted in (
+        ("V.volume - {}", Rules.crowd, rules.crowd),
+        ("V.volume > {}", Rules.crowd, rules.crowd),
+        ("S.speed < {}", Rules.slow, rules.slow),
+        ("{} As credit", Rules.credit, rules.credit),
+        (".sid + {}", Rules.ahead, rules.ahead),
+        ("Range {} Minutes] As T", Rules.day, rules.day),
+    ):
+        if phrase.format(written) not in text:
+            raise InternalError(f"{FILE.name} says nowhere {phrase.format(written)!r}")
+        text = text.replace(phrase.format(written), phrase.format(wanted))
+    return text
 
 
 def queries(rules: Rules = Rules()) -> dict[str, str]:  # noqa: B008  a frozen value
-    """The queries as CQL, in the order of definition: each is a view for those after it.
+    """The blocks of the script by name, in the order of definition: each is a view for those after it.
 
-    Streams are *CarExitStr*, *CarSegEntryStr*, *TollStr* and *NegTollStr*; the others are relations.
+    >>> list(queries())[:3]
+    ['CurActiveCars', 'CurCarSeg', 'CarSegEntryStr']
     """
-    crowd, slow, credit, ahead = rules.crowd, rules.slow, rules.credit, rules.ahead
-    return {
-        "CurActiveCars": "Select Distinct cid From CarStr [Range 30 Seconds]",
-        "CurCarSeg": """
-Select L.cid, L.sid
-From CarStr [Partition By cid Rows 1] As L, CurActiveCars As A
-Where L.cid = A.cid""",
-        # The figure asks for Count(Distinct xpos) = 1 per car, which is the same for groups of four.
-        "AccCars": "Select cid From CarStr [Partition By cid Rows 4] Group By cid, xpos Having Count(*) = 4",
-        "AccSeg": "Select Distinct C.sid From CurCarSeg As C, AccCars As A Where C.cid = A.cid",
-        # A car has left when its last report gets older than 30 seconds.
-        "CarExitStr": "Select Dstream(cid) From CurActiveCars",
-        "SegAvgSpeed": "Select sid, Avg(speed) As speed From CarStr [Range 5 Minutes] Group By sid",
-        "SegVol": "Select sid, Count(*) As volume From CurCarSeg Group By sid",
-        "AccAhead": f"""
-Select Distinct V.sid
-From SegVol As V, AccSeg As A
-Where A.sid >= V.sid And A.sid <= V.sid + {ahead}""",
-        "SegToll": f"""
-Select V.sid, 2 * (V.volume - {crowd}) * (V.volume - {crowd}) As toll
-From SegAvgSpeed As S, SegVol As V
-Where S.sid = V.sid And S.speed < {slow} And V.volume > {crowd} And V.sid Not In (Select sid From AccAhead)""",
-        "CarSegEntryStr": "Select Istream(cid, sid) From CurCarSeg",
-        "TollStr": """
-Select Rstream(E.cid, E.sid, T.toll)
-From CarSegEntryStr [Now] As E, SegToll As T
-Where E.sid = T.sid""",
-        # Our reading, as the thesis gives the name alone: a car that leaves the road while there is an accident in the
-        # segment of its last report, or in one of those ahead, gets a credit, once.
-        "NegTollStr": f"""
-Select Istream(D.cid, D.sid, -{credit} As toll)
-From (Select Distinct E.cid, L.sid
-      From CarExitStr [Now] As E, CarStr [Partition By cid Rows 1] As L, AccSeg As A
-      Where E.cid = L.cid And A.sid >= L.sid And A.sid <= L.sid + {ahead}) As D""",
-    }
+    return {name: COMMENT.sub("", text).strip() for name, text in VIEW.findall(script(rules))}
 
 
 QUERIES = queries()

@@ -44,9 +44,23 @@ class TapOutput:
         """The same rows and columns, of the layer."""
         names = dict(self.slots)
         items = tuple((name, scalar.renamed(names)) for name, scalar in wanted.select.items)
-        conditions = (self.own, *(each.renamed(names) for each in wanted.select.conditions))
+        conditions = (self.own, *map(self._tested, wanted.select.conditions))
         columns = tuple((name, scalar.renamed(names), kind) for name, scalar, kind in wanted.columns)
         return ExchangeInput(Select(self.layer, items, conditions), wanted.cell.renamed(names), columns)
+
+    def _tested(self, condition: Scalar) -> Scalar:
+        """A condition over slots; one that may fail is computed of the tap's own rows alone, and is NULL for others.
+
+        What two conditions have in common Spark computes once, of every row, also where `And` would not get to it. In
+        the rows of another tap a slot has other values: an end that is not known overflows when something is added.
+        """
+        slots = {name: Scalar.reading(slot) for name, slot in self.slots}
+        if condition.may_fail:
+            slots = {name: self._own_value(slots[name]) for name in condition.columns}
+        return condition.substituted(slots)
+
+    def _own_value(self, slot: Scalar) -> Scalar:
+        return Scalar(exp.Case(ifs=[exp.If(this=self.own.tree, true=slot.tree)]))
 
 
 def of_layers(wanted: ExchangeInput, outputs: Mapping[str, TapOutput]) -> ExchangeInput:
