@@ -26,9 +26,8 @@ def test_contenders_that_return_other_rows_are_found_out(spark: SparkSession) ->
         race(contenders, rows, rounds=1, warm_up_on=spark.range(20))
 
 
-def test_a_race_that_takes_long_ends_after_few_rounds(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness, "RACE_SECONDS", 0.0)
-    found = race({"all": lambda df: df}, spark.range(10), rounds=9, warm_up_on=spark.range(2))
+def test_a_race_that_takes_long_ends_after_few_rounds(spark: SparkSession) -> None:
+    found = race({"all": lambda df: df}, spark.range(10), rounds=9, warm_up_on=spark.range(2), seconds=0.0)
     assert len(found.seconds["all"]) == harness.FEWEST_ROUNDS
 
 
