@@ -35,6 +35,7 @@ def quick_to_conclude(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constrained_join, "CONFIG", ConstraintConfig(window_arrivals=4, slack=1, sample_share=0.0))
     monkeypatch.setattr(constrained_join, "TRIAL_ARRIVALS", 5)
     monkeypatch.setattr(constrained_join, "LEAST_GOING", 1)
+    monkeypatch.setattr(constrained_join, "LEAST_NEWS", 1)
 
 
 def drawn(rng: random.Random, text: str, violated: float) -> Case:

@@ -87,9 +87,13 @@ class Adherence:
 
     def stop(self) -> None:
         """The constraint does not hold: do not use it before it has been learned anew."""
+        self.violations += not self._fixed
+        self.rest()
+
+    def rest(self) -> None:
+        """Nobody looks at the arrivals for now: what was learned counts no more."""
         if not self._fixed:
             self.used = math.inf
-            self.violations += 1
             self._seen.clear()
             self._arrivals = 0
 

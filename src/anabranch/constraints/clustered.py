@@ -75,6 +75,12 @@ class ClusteredArrival:
         distances = clock - self.firsts[place][group] if timed else self._counted(place, group, clock)
         return self.adherence.observe(float(distances.max()), len(values))
 
+    def rest(self) -> None:
+        """Arrivals are not looked at for now."""
+        if len(self.values):
+            self.values, self.firsts, self._sampled = self.values[:0], self.firsts[:0], self._sampled[:0]
+            self.adherence.rest()
+
     def over(self, now: int) -> Counts:
         """Values that will not come any more."""
         if not self.adherence.usable:

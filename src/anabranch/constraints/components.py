@@ -39,13 +39,13 @@ def link(link: Link, kept: Sequence[KeptRows], waits_since: Counts, *, timed: bo
     own, other = kept[link.stream], kept[link.partner]
     if not len(own):
         return Linked(np.empty(0, np.int64), 0)
-    own.waits_since[own.fresh :, link.number] = waits_since
-    waiting = np.flatnonzero((own.partner[:, link.number] == NOT_FOUND) & (own.status != NO))
-    first = np.searchsorted(waiting, own.fresh)
-    rows, partners = _found(link, own, other, waiting[first:], waiting[:first])
-    own.partner[rows, link.number] = other.sequence[partners]
+    own.waits_since[own.fresh :, link.place] = waits_since
+    rows, partners = _found(link, own, other)
+    if not len(rows):
+        return Linked(np.empty(0, np.int64), 0)
+    own.partner[rows, link.place] = other.sequence[partners]
     clock = other.time[partners] if timed else other.sequence[partners]
-    distances = join_distances(clock, own.waits_since[rows, link.number])
+    distances = join_distances(clock, own.waits_since[rows, link.place])
     return Linked(distances, int(np.count_nonzero(own.sampled[rows] == OVERDUE)))
 
 
@@ -53,7 +53,7 @@ def relink(link: Link, kept: Sequence[KeptRows]) -> None:
     """Let all rows find their partners: the graph has changed."""
     own, other = kept[link.stream], kept[link.partner]
     found = other.any_with(link.partner_column, own.codes(link.column), own, np.arange(len(own)))
-    own.partner[found >= 0, link.number] = other.sequence[found[found >= 0]]
+    own.partner[found >= 0, link.place] = other.sequence[found[found >= 0]]
 
 
 def exclude(graph: JoinGraph, kept: Sequence[KeptRows]) -> None:
@@ -63,6 +63,8 @@ def exclude(graph: JoinGraph, kept: Sequence[KeptRows]) -> None:
         changed = False
         for link in graph.links:
             own, other = kept[link.stream], kept[link.partner]
+            if not (other.status == NO).any():
+                continue
             rows, at = pointing(own, other, link, own.status != NO)
             no = other.status[at] == NO
             rows, at = rows[no], at[no]
@@ -88,24 +90,26 @@ def confirm(graph: JoinGraph, kept: Sequence[KeptRows]) -> None:
 
 def pointing(own: KeptRows, other: KeptRows, link: Link, which: Mask) -> tuple[RowNumbers, RowNumbers]:
     """Rows that have found their partner, of some, and where that is."""
-    rows = np.flatnonzero(which & (own.partner[:, link.number] != NOT_FOUND))
-    at = other.located(own.partner[rows, link.number])
-    return rows[at >= 0], at[at >= 0]
+    rows = np.flatnonzero(which & (own.partner[:, link.place] != NOT_FOUND))
+    if not len(rows):
+        return rows, rows
+    at = other.located(own.partner[rows, link.place])
+    there = at >= 0
+    return rows[there], at[there]
 
 
-def _found(
-    link: Link, own: KeptRows, other: KeptRows, new: RowNumbers, old: RowNumbers
-) -> tuple[RowNumbers, RowNumbers]:
-    """Rows and their partners: new rows look everywhere, old ones among new partners."""
-    own_codes = own.codes(link.column)
-    at = other.any_with(link.partner_column, own_codes[new], own, new)
+def _found(link: Link, own: KeptRows, other: KeptRows) -> tuple[RowNumbers, RowNumbers]:
+    """Rows and their partners: new rows look everywhere, and new partners among the old rows that wait."""
+    new = own.fresh + np.flatnonzero(own.status[own.fresh :] != NO)
+    at = other.any_with(link.partner_column, own.codes(link.column)[new], own, new)
+    there = at >= 0
+    new, at = new[there], at[there]
     fresh = np.arange(other.fresh, len(other))
-    keys = other.codes(link.partner_column)[fresh]
-    order = np.argsort(keys, kind="stable")
-    if not len(keys) or not len(old):
-        return new[at >= 0], at[at >= 0]
-    codes = own_codes[old]
-    place = np.minimum(np.searchsorted(keys[order], codes), len(keys) - 1)
-    met = keys[order][place] == codes
-    rows = np.concatenate((new[at >= 0], old[met]))
-    return rows, np.concatenate((at[at >= 0], fresh[order[place[met]]]))
+    if not len(fresh) or not own.fresh:
+        return new, at
+    places, rows = own.all_with(link.column, other.codes(link.partner_column)[fresh], other, fresh)
+    old = (rows < own.fresh) & (own.partner[rows, link.place] == NOT_FOUND) & (own.status[rows] != NO)
+    if not old.any():
+        return new, at
+    rows, first = np.unique(rows[old], return_index=True)  # a key that is none: the first one counts
+    return np.concatenate((new, rows)), np.concatenate((at, fresh[places[old][first]]))

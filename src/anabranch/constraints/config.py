@@ -32,6 +32,8 @@ class ConstraintConfig:
         By how much the adherence may worsen and still be noticed for certain: rows wait for `slack` times k.
     sample_share
         The share of rows that are kept to the end of their windows, to notice what is worse than that.
+    sample_rows
+        So many rows of a window are kept for that at most, where windows are large.
     window_arrivals
         How many arrivals k is learned from.
     kinds
@@ -65,6 +67,7 @@ class ConstraintConfig:
     threshold: float = float("inf")
     slack: float = 1.2
     sample_share: float = 0.01
+    sample_rows: int = 500
     window_arrivals: int = 1000
     kinds: frozenset[Kind] = frozenset(KINDS)
     selection: Selection = "cost"

@@ -76,6 +76,21 @@ class ConstraintSet:
         by_time = any(link.forward and link.edge is edge and c.adherence.usable for link, (c, _) in self.rids.items())
         return by_time or (edge in self.oac and self.oac[edge][0].adherence.usable)
 
+    def closes(self, edge: Edge) -> bool:
+        """Whether rows of the child are closed for the parent without CA and OAP, which then need not be followed.
+
+        Along a one-one edge they know their only parent, or wait for it no longer than RIDS says.
+        """
+        if self._config.selection == "all" or not edge.one_one:
+            return False
+        return any(not link.forward and link.edge is edge and c.adherence.usable for link, (c, _) in self.rids.items())
+
+    def ends_waits(self, edge: Edge) -> bool:
+        """Whether rows of the parent wait no longer than RIDS says; then OAC need not be followed."""
+        if self._config.selection == "all":
+            return False
+        return any(link.forward and link.edge is edge and c.adherence.usable for link, (c, _) in self.rids.items())
+
     def _of_edge(self, edge: Edge) -> None:
         config = self._config
         if "ca" in config.kinds:

@@ -27,6 +27,7 @@ from anabranch.constraints.components import OBSERVED_KEY, pointing
 from anabranch.constraints.constraint_set import ConstraintSet
 from anabranch.constraints.join_graph import Edge, JoinGraph, Link
 from anabranch.constraints.kept_rows import NO, NOT_FOUND, OVERDUE, UNKNOWN, YES, KeptRows
+from anabranch.constraints.ordered import NO_BOUND
 from anabranch.model.arrays import Counts, Mask
 
 
@@ -58,25 +59,32 @@ class Elimination:
         """Rows that wait in vain go to No; `clocks` are those of the streams. Those of the sample wait on."""
         for link, (constraint, rids) in self._constraints.rids.items():
             own = self._kept[link.stream]
-            self._give_up(link, rids.over(own.waits_since[:, link.number], clocks[link.partner]), constraint.number)
+            if rids.adherence.usable:
+                over = rids.over(own.waits_since[:, link.place], clocks[link.partner])
+                self._give_up(link, over, constraint.number)
         for edge, (constraint, oac) in self._constraints.oac.items():
-            codes = self._kept[edge.parent].codes(edge.parent_column)
-            below = np.asarray(codes < oac.bound(clocks[edge.child]))
-            self._give_up(self._forward[edge], below, constraint.number)
+            bound = oac.bound(clocks[edge.child])
+            if bound > NO_BOUND:
+                below = np.asarray(self._kept[edge.parent].codes(edge.parent_column) < bound)
+                self._give_up(self._forward[edge], below, constraint.number)
 
     def close(self, clocks: Sequence[int]) -> None:
         """Note for which parents no more rows will join a row."""
         for edge, (constraint, ca) in self._constraints.ca.items():
             over = ca.over(clocks[edge.parent])
+            if not len(over):
+                continue
             self._close(edge, np.isin(self._codes(edge), over), constraint.number)
             waiting = self._kept[edge.parent].codes(edge.parent_column)
             unknown = self._kept[edge.parent].status == UNKNOWN
             ca.forget(np.setdiff1d(over, waiting[unknown]), clocks[edge.parent])
         for edge, (constraint, oap) in self._constraints.oap.items():
-            self._close(edge, np.asarray(self._codes(edge) < oap.bound(clocks[edge.parent])), constraint.number)
+            bound = oap.bound(clocks[edge.parent])
+            if bound > NO_BOUND:
+                self._close(edge, np.asarray(self._codes(edge) < bound), constraint.number)
         for link in self._graph.links:
             if not link.forward:
-                found = self._kept[link.stream].partner[:, link.number] != NOT_FOUND
+                found = self._kept[link.stream].partner[:, link.place] != NOT_FOUND
                 self._close(link.edge, found, 0 if link.edge.declared else OBSERVED_KEY)
 
     def open(self, number: int) -> None:
@@ -113,7 +121,7 @@ class Elimination:
 
     def _give_up(self, link: Link, over: Mask, number: int) -> None:
         own = self._kept[link.stream]
-        waiting = over & (own.partner[:, link.number] == NOT_FOUND) & (own.status != NO)
+        waiting = over & (own.partner[:, link.place] == NOT_FOUND) & (own.status != NO)
         kept = waiting & (own.sampled != 0)
         own.sampled[kept] = OVERDUE
         given_up = waiting & ~kept

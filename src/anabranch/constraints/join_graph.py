@@ -51,11 +51,15 @@ class Edge:
 
 @dataclass(frozen=True)
 class Link:
-    """How rows of a stream point to their only partner: along an edge, or against a one-one edge."""
+    """How rows of a stream point to their only partner: along an edge, or against a one-one edge.
+
+    `number` is that among all links, `place` that among the links of the stream.
+    """
 
     number: int
     edge: Edge
     forward: bool
+    place: int = 0
 
     @property
     def stream(self) -> int:
@@ -144,11 +148,20 @@ class JoinGraph:
         """Along every directed edge, then against those that are one-one."""
         forward = [(edge, True) for edge in self.directed]
         backward = [(edge, False) for edge in self.directed if edge.one_one]
-        return tuple(Link(number, *each) for number, each in enumerate(forward + backward))
+        taken, found = [0] * self.streams, []
+        for number, each in enumerate(forward + backward):
+            stream = Link(number, *each).stream
+            found.append(Link(number, *each, taken[stream]))
+            taken[stream] += 1
+        return tuple(found)
+
+    @cached_property
+    def _links_by_stream(self) -> tuple[tuple[Link, ...], ...]:
+        return tuple(tuple(link for link in self.links if link.stream == stream) for stream in range(self.streams))
 
     def links_of(self, stream: int) -> tuple[Link, ...]:
         """Links whose rows are of this stream."""
-        return tuple(link for link in self.links if link.stream == stream)
+        return self._links_by_stream[stream]
 
     def path(self, start: int) -> list[tuple[int, int, int, int]]:
         """How rows of one stream reach all others: known stream and its column, new stream and its column."""

@@ -24,6 +24,7 @@ from anabranch.constraints.kept_rows import NO, KeptRows
 from anabranch.constraints.key_observer import KeyObserver
 from anabranch.constraints.no_keeper import NoKeeper
 from anabranch.model.arrays import Counts, Mask
+from anabranch.model.arrays import Rows as RowNumbers
 
 CLUSTERS_AT_LEAST = 4096
 ENTRY_BYTES = 24
@@ -33,7 +34,7 @@ class News(Protocol):
     """What has arrived with a batch; the rows that are kept of it are at the end of those of their streams."""
 
     def count(self, stream: int) -> int:
-        """How many tuples of a stream."""
+        """How many tuples of a stream, those included that are not kept."""
 
     def clock(self, stream: int) -> int:
         """The clock of a stream at the end of the batch."""
@@ -77,7 +78,7 @@ class Keeper:
         self.keys = graph if isinstance(graph, KeyObserver) else None
         self.graph = graph.graph() if isinstance(graph, KeyObserver) else graph
         self.no_keeper = NoKeeper(config, self.graph.streams)
-        self.late = 0
+        self.late = [0] * self.graph.streams
         self._kept, self._config, self._given = kept, config, given
         self._yes_goes = answered_yes_goes
         self._prepare()
@@ -86,6 +87,10 @@ class Keeper:
     def nbytes(self) -> int:
         """Bytes of what is known of rows, and of constraints."""
         return sum(each.nbytes for each in self._kept) + ENTRY_BYTES * self.constraints.entries
+
+    def missing(self, shares: Sequence[float]) -> float:
+        """About how many results were lost, from the rows that were kept as samples: such a share of each stream."""
+        return sum(late * (1 - share) / share for late, share in zip(self.late, shares, strict=True) if share)
 
     def expire(self) -> None:
         """Rows that have left are in No."""
@@ -107,10 +112,28 @@ class Keeper:
                 self._elimination.open(number)
 
     def take(self, news: News) -> list[Mask]:
-        """Take in a batch; returns which rows are not needed any more, by stream."""
-        self._observe_keys(news)
+        """Conclude from what is new; returns which rows are not needed any more, by stream."""
         self._follow(news)
-        return self._reduce(news)
+        gone = self._reduce(news)
+        for kept in self._kept:
+            kept.settle()
+        return gone
+
+    def hopeless(self, stream: int, since: Counts, now: int) -> list[tuple[Link, int, RowNumbers]]:
+        """Which new rows of a stream, that came at these clocks, have to have their partners already.
+
+        These need not be kept if they have none: by link, with the number of the constraint that says so.
+        """
+        if self._keeps_no[stream]:
+            return []
+        found = []
+        for link in self.graph.links_of(stream):
+            if link in self.constraints.rids:
+                constraint, rids = self.constraints.rids[link]
+                rows = np.flatnonzero(rids.over(since, now))
+                if len(rows):
+                    found.append((link, constraint.number, rows))
+        return found
 
     def tidy(self) -> None:
         """Tables of clusters do not outgrow the rows while their k is not known."""
@@ -123,8 +146,10 @@ class Keeper:
         """Constraints of the graph as it is now."""
         self.constraints = ConstraintSet(self.graph, self._config, self._given)
         self._elimination = Elimination(self.graph, self._kept, self.constraints, answered_yes_goes=self._yes_goes)
+        self._keeps_no = [True] * self.graph.streams
 
-    def _observe_keys(self, news: News) -> None:
+    def observe_keys(self, news: News) -> None:
+        """New rows may have the keys of others; the graph follows."""
         if self.keys is None:
             return
         for stream, column in self.keys.columns:
@@ -135,13 +160,13 @@ class Keeper:
     def follow_keys(self, news: News) -> None:
         """If keys have come or gone, the graph is another one, and nothing that was concluded from it holds."""
         graph = self.graph if self.keys is None else self.keys.graph()
-        if graph == self.graph:
+        if graph is self.graph or graph == self.graph:
             return
         self.graph = graph
-        for kept in self._kept:
-            kept.reset(len(self.graph.links), 0)
+        for stream, kept in enumerate(self._kept):
+            kept.reset(len(self.graph.links_of(stream)), 0)
         for link in self.graph.links:
-            self._kept[link.stream].waits_since[:, link.number] = news.clock(link.partner)
+            self._kept[link.stream].waits_since[:, link.place] = news.clock(link.partner)
             components.relink(link, self._kept)
         self._prepare()
         self.expire()
@@ -151,20 +176,27 @@ class Keeper:
         for link in self.graph.links:
             timed = self._config.unit == "time"
             found = components.link(link, self._kept, news.waits_since(link), timed=timed)
-            self.late += found.late
+            self.late[link.stream] += found.late
             if link in self.constraints.rids:
                 constraint, _ = self.constraints.rids[link]
                 worst = float(found.distances.max()) if len(found.distances) else 0.0
                 if constraint.adherence.observe(worst, news.count(link.partner)):
                     self._elimination.open(constraint.number)
         for edge, (constraint, clustered) in self.constraints.ca.items():
-            if clustered.arrive(*news.values(edge.parent, edge.parent_column)):
+            if self.constraints.closes(edge):
+                clustered.rest()
+            elif clustered.arrive(*news.values(edge.parent, edge.parent_column)):
                 self._elimination.open(constraint.number)
         for edge, (constraint, ordered) in self.constraints.oap.items():
-            if ordered.arrive(*news.values(edge.parent, edge.parent_column)):
+            if self.constraints.closes(edge):
+                ordered.rest()
+            elif ordered.arrive(*news.values(edge.parent, edge.parent_column)):
                 self._elimination.open(constraint.number)
         for edge, (_, ordered) in self.constraints.oac.items():
-            ordered.arrive(*news.values(edge.child, edge.child_column))
+            if self.constraints.ends_waits(edge):
+                ordered.rest()
+            else:
+                ordered.arrive(*news.values(edge.child, edge.child_column))
 
     def _reduce(self, news: News) -> list[Mask]:
         """Bring components up to date, and see what is not needed."""
@@ -175,6 +207,6 @@ class Keeper:
         components.confirm(self.graph, self._kept)
         self._elimination.close(clocks)
         finished = self._elimination.finished()
-        keeps_no = self.no_keeper.decide(self.graph, self.constraints, self._kept)
-        unasked = self._elimination.unasked(keeps_no)
+        self._keeps_no = self.no_keeper.decide(self.graph, self.constraints, self._kept)
+        unasked = self._elimination.unasked(self._keeps_no)
         return [done | no for done, no in zip(finished, unasked, strict=True)]

@@ -28,6 +28,7 @@ BESIDE = ("sequence", "time", "passes", "status", "reason", "sampled", "closed",
 """What is known of each row, in arrays."""
 
 Bytes = NDArray[np.int8]
+Bits = NDArray[np.int32]
 
 
 class KeptRows(ABC):
@@ -43,7 +44,9 @@ class KeptRows(ABC):
     Attributes
     ----------
     fresh
-        Where the rows of the latest batch begin.
+        Where the rows begin from which nothing was concluded yet.
+    counted
+        How many tuples had arrived before these.
     status
         Whether a row is in the component Unknown, Yes or No.
     reason
@@ -53,20 +56,21 @@ class KeptRows(ABC):
     closed, closed_by
         Bits of the parents from which no more rows will join a row, and what that rests on, as for `reason`.
     partner, waits_since
-        By link: the number of a row's only partner, and the clock of the partner's stream when the row arrived.
+        By link of the stream: the number of a row's only partner, and the clock of the partner's stream when the row
+        arrived.
     """
 
     def __init__(self, window: Window, links: int) -> None:
         self.window = window
         self.arrived = 0
-        self.fresh = 0
+        self.fresh = self.counted = 0
         self.sequence: Counts = np.empty(0, np.int64)
         self.time: Counts = np.empty(0, np.int64)
         self.passes: Mask = np.empty(0, np.bool_)
         self.status: Bytes = np.empty(0, np.int8)
         self.reason: Bytes = np.empty(0, np.int8)
         self.sampled: Bytes = np.empty(0, np.int8)
-        self.closed: Counts = np.empty(0, np.int64)
+        self.closed: Bits = np.empty(0, np.int32)
         self.closed_by: Bytes = np.empty(0, np.int8)
         self.partner: Counts = np.empty((0, links), np.int64)
         self.waits_since: Counts = np.empty((0, links), np.int64)
@@ -88,12 +92,15 @@ class KeptRows(ABC):
         """For each code, which is that of a row of another stream, a row here that is its partner; -1 for none."""
 
     @abstractmethod
+    def all_with(self, column: int, codes: Counts, asking: KeptRows, rows: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
+        """All partners here of rows of another stream with these codes: places of codes, ascending, and rows."""
+
+    @abstractmethod
     def expired(self) -> Mask:
         """Rows that have left."""
 
     def note(self, times: Counts, passes: Mask, kept: Mask, sampled: Mask) -> None:
         """Tuples arrive, of which some are kept."""
-        self.fresh = len(self)
         numbers = self.arrived + 1 + np.flatnonzero(kept)
         self.arrived += len(kept)
         size, links = len(numbers), self.partner.shape[1]
@@ -103,7 +110,7 @@ class KeptRows(ABC):
         self.status = np.concatenate((self.status, np.where(passes[kept], UNKNOWN, NO).astype(np.int8)))
         self.reason = np.concatenate((self.reason, np.zeros(size, np.int8)))
         self.sampled = np.concatenate((self.sampled, sampled[kept].astype(np.int8)))
-        self.closed = np.concatenate((self.closed, np.zeros(size, np.int64)))
+        self.closed = np.concatenate((self.closed, np.zeros(size, np.int32)))
         self.closed_by = np.concatenate((self.closed_by, np.zeros(size, np.int8)))
         self.partner = np.concatenate((self.partner, np.full((size, links), NOT_FOUND)))
         self.waits_since = np.concatenate((self.waits_since, np.zeros((size, links), np.int64)))
@@ -111,8 +118,13 @@ class KeptRows(ABC):
     def forget(self, gone: Mask) -> None:
         """Rows are not there any more."""
         self.fresh = int(np.count_nonzero(~gone[: self.fresh]))
+        stays = np.flatnonzero(~gone)
         for name in BESIDE:
-            setattr(self, name, getattr(self, name)[~gone])
+            setattr(self, name, getattr(self, name).take(stays, 0))
+
+    def settle(self) -> None:
+        """What follows from all rows has been concluded."""
+        self.fresh, self.counted = len(self), self.arrived
 
     def reset(self, links: int, now: int) -> None:
         """Forget what is said of rows: the graph has changed; those that wait do so from `now` on."""

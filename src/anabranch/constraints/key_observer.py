@@ -34,6 +34,7 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -81,9 +82,10 @@ class KeyObserver:
         self._trial = trial_arrivals
         self._called = called or {}
         self._alone: dict[tuple[int, int], int] = {}
+        self._graphs: dict[frozenset[tuple[int, int]], JoinGraph] = {}
         self.revoked = 0
 
-    @property
+    @cached_property
     def columns(self) -> list[tuple[int, int]]:
         """Streams and columns that may be keys."""
         found = [(each.left, each.left_column) for each in self._comparisons]
@@ -122,7 +124,10 @@ class KeyObserver:
 
     def graph(self) -> JoinGraph:
         """The join graph with the keys of now."""
-        return directed(self._streams, map(self._edge, self._comparisons))
+        keys = frozenset(each for each in self.columns if self.is_key(*each))
+        if keys not in self._graphs:
+            self._graphs = {keys: directed(self._streams, map(self._edge, self._comparisons))}
+        return self._graphs[keys]
 
     def _edge(self, each: KeyComparison) -> Edge:
         left = self.is_key(each.left, each.left_column)

@@ -91,8 +91,9 @@ class KMonJoin:
         self._filters = tuple(filters) or (None,) * first.streams
         joined_by = [first.columns_of(stream) for stream in range(first.streams)]
         shapes = list(zip(windows, columns, joined_by, strict=True))
-        self.synopses = [Synopsis(*shape, len(first.links)) for shape in shapes]
-        self.aside = [Synopsis(*shape, len(first.links)) for shape in shapes]
+        links = [len(first.links_of(stream)) for stream in range(first.streams)]
+        self.synopses = [Synopsis(*shape, count) for shape, count in zip(shapes, links, strict=True)]
+        self.aside = [Synopsis(*shape, count) for shape, count in zip(shapes, links, strict=True)]
         self._rng = np.random.default_rng(self.config.seed)
         self.rescued = 0
         yes_goes = not relation or all(window.timed for window in windows)
@@ -121,8 +122,8 @@ class KMonJoin:
     @property
     def estimated_missing(self) -> float:
         """With `discard`: about how many results are missing, from the rows that were kept as a sample."""
-        share = self.config.sample_share
-        return self._keeper.late * (1 - share) / share if share and self.config.mode == "discard" else 0.0
+        shares = [self.config.sample_share] * self.graph.streams
+        return self._keeper.missing(shares) if self.config.mode == "discard" else 0.0
 
     def rows(self, stream: int, component: Component) -> list[tuple[int, ...]]:
         """The rows of a component, in the order of arrival."""
@@ -166,10 +167,11 @@ class KMonJoin:
         if self.config.stop_on_rescue:
             self._keeper.blame(results.blamed)
         graph = self.graph
+        self._keeper.observe_keys(news)
         gone = self._keeper.take(news)
         if self.graph is not graph:
-            for aside in self.aside:
-                aside.reset(len(self.graph.links), 0)
+            for stream, aside in enumerate(self.aside):
+                aside.reset(len(self.graph.links_of(stream)), 0)
                 aside.reason[:] = OBSERVED_KEY
         for stream, rows in enumerate(gone):
             self._let_go(stream, rows)

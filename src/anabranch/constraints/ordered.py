@@ -67,6 +67,12 @@ class OrderedArrival:
         self._forget(int(clock[-1]))
         return grown
 
+    def rest(self) -> None:
+        """Arrivals are not looked at for now."""
+        if len(self._tops):
+            self._tops, self._since = self._tops[:0], self._since[:0]
+            self.adherence.rest()
+
     def scrambling(self, values: Counts, clock: Counts) -> Counts:
         """How far rows are from the first one before them that has a larger value."""
         if not len(self._tops):

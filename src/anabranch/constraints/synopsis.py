@@ -96,6 +96,10 @@ class Synopsis(KeptRows):
         begin, end = np.full(len(codes), -FAR), np.full(len(codes), FAR)
         return self.store.first_match((column,), codes, begin, end)
 
+    def all_with(self, column: int, codes: Counts, asking: KeptRows, rows: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
+        """All rows with these codes, whenever they are there."""
+        return self.store.matches((column,), codes, np.full(len(codes), -FAR), np.full(len(codes), FAR))
+
     def matches(self, column: int, codes: Counts, begin: Counts, end: Counts) -> tuple[RowNumbers, RowNumbers]:
         """Rows of each code that filters let pass and that are there between begin and end: places of codes, rows."""
         places, rows = self.store.matches((column,), codes, begin, end)

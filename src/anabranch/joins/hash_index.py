@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from anabranch.joins import kernels
 from anabranch.joins.growing import Growing
-from anabranch.joins.overlaps import Columns, first_of, most_in_vain, overlaps
+from anabranch.joins.overlaps import Columns, first_of, most_in_vain, overlaps, repeated
 from anabranch.model.arrays import Counts, Rows
 
 SMALLEST_BITS = 6
@@ -82,6 +82,13 @@ class HashIndex:
         if kernels.first_matches(codes, begin, end, *window, *self._chains, most, found):
             return found
         return first_of(len(codes), *overlaps(window, codes, begin, end))
+
+    def repeated(self, window: Columns, first: int, enough: int) -> Rows:
+        """Rows from `first` on that meet a row before them of the same code; so many as are enough, or all."""
+        found, codes = np.empty(max(len(window.codes) - first, 0), np.int64), window.codes[first:]
+        columns, most = (self._older.values, self._base), most_in_vain(window, codes)
+        count = kernels.repeated(first, *window, *columns, most, enough, found)
+        return found[:count] if count >= 0 else repeated(window, first)
 
     def matches(
         self, window: Columns, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None

@@ -77,6 +77,40 @@ def first_matches(
 
 
 @compiled
+def repeated(
+    first: int,
+    own: Any,
+    starts: Any,
+    ends: Any,
+    latest: Any,
+    older: Any,
+    base: int,
+    most: int,
+    enough: int,
+    found: Any,
+) -> int:
+    """Rows from `first` on that meet a row before them of the same code: how many, at most so many as are enough.
+
+    -1 where `first_matches` is False.
+    """
+    vain = count = 0
+    for place in range(first, len(own)):
+        row = np.int64(older[place]) - base
+        while row >= 0 and latest[row >> BLOCK_BITS] > starts[place]:
+            if own[row] == own[place] and starts[row] < ends[place] and ends[row] > starts[place]:
+                found[count] = place
+                count += 1
+                break
+            vain += 1
+            row = np.int64(older[row]) - base
+        if count >= enough:
+            return count
+        if vain > most:
+            return -1
+    return count
+
+
+@compiled
 def count_matches(
     codes: Any,
     begin: Any,

@@ -63,6 +63,16 @@ def overlaps(window: Columns, codes: Counts, begin: Counts, end: Counts) -> tupl
     return places[meets], rows[meets]
 
 
+def repeated(window: Columns, first: int) -> Rows:
+    """Rows from `first` on that meet a row before them of the same code.
+
+    >>> repeated(Columns(np.array([7, 8, 7]), np.array([0, 1, 5]), np.array([9, 9, 9]), np.array([9])), 1).tolist()
+    [2]
+    """
+    places, rows = overlaps(window, window.codes[first:], window.starts[first:], window.ends[first:])
+    return np.unique(first + places[rows < first + places])
+
+
 def first_of(count: int, places: Rows, rows: Rows) -> Rows:
     """The newest of the rows of each place, from which a chain leads to all others; -1 where there is none."""
     found = np.full(count, -1, np.int64)

@@ -48,6 +48,11 @@ class SortedIndex:
         """For each code a row of the window with that code that meets the interval, -1 if there is none."""
         return first_of(len(codes), *self.matches(window, codes, begin, end))
 
+    def repeated(self, window: Columns, first: int, enough: int) -> Rows:
+        """Rows from `first` on that meet a row before them of the same code."""
+        places, rows = self.matches(window, window.codes[first:], window.starts[first:], window.ends[first:])
+        return np.unique(first + places[rows < first + places])
+
     def matches(
         self, window: Columns, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None
     ) -> tuple[Rows, Rows]:

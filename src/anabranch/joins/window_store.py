@@ -60,6 +60,9 @@ class Index(Protocol):
     def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row with that code that meets the interval, -1 if there is none."""
 
+    def repeated(self, window: Columns, first: int, enough: int) -> Rows:
+        """Rows from `first` on that meet a row before them of the same code; so many as are enough, or all."""
+
     def matches(
         self, window: Columns, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None
     ) -> tuple[Rows, Rows]:
@@ -169,6 +172,15 @@ class WindowStore:
         if not len(codes):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return self._index(key).matches(self._columns(key), codes, begin, end, first)
+
+    def repeated(self, key: Key, first: int, enough: int) -> Rows:
+        """Rows from `first` on that are there together with a row before them of the same code.
+
+        There are no more than `enough`, or all of them.
+        """
+        if first >= len(self):
+            return np.empty(0, np.int64)
+        return self._index(key).repeated(self._columns(key), first, enough)
 
     def settle(self, rows: Rows, ends: Counts, weights: Counts) -> None:
         """Rows end earlier than was known, and count otherwise; those that count nothing are over."""

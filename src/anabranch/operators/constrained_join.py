@@ -32,7 +32,7 @@ from anabranch.constraints.kept_rows import Bytes
 from anabranch.constraints.key_observer import KeyComparison, KeyObserver
 from anabranch.joins.probe_pipeline import Combinations
 from anabranch.joins.window_store import Key
-from anabranch.model.arrays import Counts, Mask
+from anabranch.model.arrays import Counts, Mask, Rows
 from anabranch.model.names import without_number
 from anabranch.operators.base import EVER, Tick
 from anabranch.operators.cold_rows import ColdRows
@@ -47,9 +47,12 @@ CONFIG = ConstraintConfig()
 TRIAL_ARRIVALS = 10_000
 LONGEST_PAUSE = 64
 """Ticks in which nobody looks whether a column is a key that was none the last times."""
-LEAST_GOING = 4096
+LEAST_GOING = 512
 LEAST_SHARE = 0.25
 """Rows go when they are so many, and such a share of a window: windows are written anew for that."""
+LEAST_NEWS = 2048
+NEWS_SHARE = 0.125
+"""When so many rows have come, and such a share of those that are kept, it is concluded what follows from them."""
 LEARNED = ("_keeper", "_kept", "_last", "_void", "_rescued", "_forgotten", "_said", "_pauses")
 """What is written with a state, beside its rows."""
 _NONE = np.empty(0, np.int64)
@@ -163,7 +166,7 @@ class ConstrainedJoin(MultiJoin):
         changes, self._changes = tuple(self._changes), []
         if self._keeper is None:
             return ConstraintReport(self.config.mode, self.idle)
-        share = self.config.sample_share
+        shares = [kept.share for kept in self._kept]
         return ConstraintReport(
             self.config.mode,
             rows=super().held_rows,
@@ -171,7 +174,7 @@ class ConstrainedJoin(MultiJoin):
             aside_bytes=self.file_bytes,
             forgotten=self._forgotten,
             rescued=self._rescued,
-            missing=self._keeper.late * (1 - share) / share if share and self.config.mode == "discard" else 0.0,
+            missing=self._keeper.missing(shares) if self.config.mode == "discard" else 0.0,
             keys=tuple(each for each in self._said.values() if isinstance(each, KeyFound)),
             used=tuple(each for each in self._said.values() if isinstance(each, Followed)),
             changes=changes,
@@ -198,8 +201,11 @@ class ConstrainedJoin(MultiJoin):
         declared = {each for each in ends if any(self._is_within(columns, *each) for columns in self._declared)}
         called = {each: f"{self._titles[each[0]]} ({', '.join(self._shown(*each))})" for each in ends}
         keys = KeyObserver(self.inputs, pairs, declared, TRIAL_ARRIVALS, called)
-        links = len(keys.graph().links)
-        self._kept = [WindowRows(window, self._edge_keys, links) for window in self._windows]
+        graph = keys.graph()
+        self._kept = [
+            WindowRows(window, self._edge_keys, len(graph.links_of(number)))
+            for number, window in enumerate(self._windows)
+        ]
         self._keeper = Keeper(keys, self._kept, self.config)
 
     def _names(self, number: int, place: int) -> tuple[str, ...]:
@@ -276,29 +282,40 @@ class ConstrainedJoin(MultiJoin):
             gone[first : first + len(reasons)] = True
             window.drop(gone)
         self._returned = []
-        self._follow(self._keeper, tick)
-        for number, window in enumerate(self._windows):
-            before = len(window)
-            _, over = window.tidy(tick.until)
-            if over is not None and len(self._kept[number]):
-                self._kept[number].forget(np.arange(before) < over if isinstance(over, int) else over)
+        for kept in self._kept:
+            kept.until = tick.until
+        concluded = self._follow(self._keeper, tick)
+        gone = [window.store.expired(tick.until) for window in self._windows]
+        if not concluded and self._keeper.graph.directed and any(over is not None for over in gone):
+            self._keeper.pass_time()  # as long as rows are there to which others point
+        for over, window, kept in zip(gone, self._windows, self._kept, strict=True):
+            if over is not None:
+                if len(kept):
+                    kept.forget(np.arange(len(window)) < over if isinstance(over, int) else over)
+                window.drop(over)
         self._sizes = [len(window) for window in self._windows]
         for cold in self._cold:
             cold.expire(tick.until)
 
-    def _follow(self, keeper: Keeper, tick: Tick) -> None:
-        """Let the keeper see what has come, and let go what it says."""
+    def _follow(self, keeper: Keeper, tick: Tick) -> bool:
+        """Let the keeper see what has come, and let go what it says; returns whether it has concluded anything."""
+        if not any(len(window) > size for window, size in zip(self._windows, self._sizes, strict=True)):
+            return False
         if not keeper.graph.directed:
             self._look_for_keys(keeper, tick)
-            return
-        self._take_note(tick)
-        if all(kept.fresh == len(kept) for kept in self._kept):
-            keeper.pass_time()
-            return
+            return False
+        self._see_rates(keeper, tick)
+        changed = self._observe_keys(keeper, tick)
+        if not changed:
+            self._turn_away(keeper)
+        fresh, every = sum(len(kept) - kept.fresh for kept in self._kept), sum(map(len, self._kept))
+        if not (changed or self._blamed) and fresh < max(LEAST_NEWS, NEWS_SHARE * every, 1):
+            return False
         self._conclude(keeper, tick)
         if not keeper.graph.directed:
             for kept in self._kept:
                 kept.forget(np.ones(len(kept), np.bool_))
+        return True
 
     def _look_for_keys(self, keeper: Keeper, tick: Tick) -> None:
         """While there is no key, nothing follows from anything: rows are not followed."""
@@ -314,62 +331,108 @@ class ConstrainedJoin(MultiJoin):
                 keeper.keys.observe(number, place, new, duplicates, rows)
                 self._pauses[number, place] = (pause, min(2 * pause, LONGEST_PAUSE)) if duplicates else (0, 1)
         if keeper.keys.graph().directed:
-            self._take_note(tick)
-            news = self._news(tick)
-            self._last = news.now
-            keeper.follow_keys(news)
-            self._void = [kept.arrived for kept in self._kept]
+            self._last = self._latest(tick)
+            self._take_note()
+            self._follow_keys(keeper, tick)
             self._note_changes(keeper)
 
-    def _take_note(self, tick: Tick) -> None:
+    def _observe_keys(self, keeper: Keeper, tick: Tick) -> bool:
+        """Look at the new rows; if keys have come or gone, the graph is another one."""
+        assert keeper.keys is not None
+        for number, place in keeper.keys.columns:
+            new = len(self._windows[number]) - self._sizes[number]
+            if new:
+                keeper.keys.observe(number, place, new, *self._duplicated(number, place))
+        if keeper.keys.graph() is keeper.graph or keeper.keys.graph() == keeper.graph:
+            return False
+        self._take_note()
+        self._follow_keys(keeper, tick)
+        return True
+
+    def _follow_keys(self, keeper: Keeper, tick: Tick) -> None:
+        keeper.follow_keys(self._news())
+        for kept in self._kept:
+            kept.settle()
+        self._void = [kept.arrived for kept in self._kept]  # what rows on disk went for is not said of this graph
+
+    def _take_note(self) -> None:
         """Of all rows that are not known yet."""
         for number, kept in enumerate(self._kept):
-            kept.until = tick.until
-            kept.arrive(self.config.seed, number, self.config.sample_share)
+            sampled = kept.see(self.config, number)
+            kept.arrive(np.ones(len(sampled), np.bool_), sampled)
 
-    def _news(self, tick: Tick) -> TickNews:
-        return TickNews(self._kept, max(self._last, self._latest(tick)), self._duplicated)
+    def _news(self) -> TickNews:
+        return TickNews(self._kept, self._last, self._duplicated)
+
+    def _see_rates(self, keeper: Keeper, tick: Tick) -> None:
+        """How many rows have come, and when."""
+        self._last = self._latest(tick)
+        arrived = [len(window) - size for window, size in zip(self._windows, self._sizes, strict=True)]
+        starts = [window.store.start[size:] for window, size in zip(self._windows, self._sizes, strict=True)]
+        first = min(int(each.min()) for each in starts if len(each))
+        if first > EVER:
+            keeper.no_keeper.arrive(arrived, [0] * self.inputs, first, self._last)
+
+    def _latest(self, tick: Tick) -> int:
+        """The time of the latest row so far."""
+        starts = [window.store.start[size:] for window, size in zip(self._windows, self._sizes, strict=True)]
+        return max(self._last, min(max(int(each.max()) for each in starts if len(each)), tick.until - 1))
+
+    def _turn_away(self, keeper: Keeper) -> None:
+        """New rows whose partners have to be there, and are not, go before anything else is noted of them."""
+        for number in reversed(keeper.graph.children_first):
+            kept, window = self._kept[number], self._windows[number]
+            store, first = window.store, self._sizes[number]
+            sampled = kept.see(self.config, number)
+            reasons = np.zeros(len(sampled), np.int8)
+            for link, reason, rows in keeper.hopeless(number, store.start[first:], self._last):
+                asking = first + rows
+                codes = kept.codes(link.column)[asking]
+                alone = self._kept[link.partner].any_with(link.partner_column, codes, kept, asking) < 0
+                reasons[rows[alone]] = reason
+            reasons[sampled] = 0
+            stays = reasons == 0
+            going = np.flatnonzero(~stays)
+            if len(going) < LEAST_GOING:
+                kept.arrive(np.ones(len(stays), np.bool_), sampled)
+                continue
+            self._put_away(number, first + going, reasons[going], kept.arrived + 1 + going)
+            window.drop(np.concatenate((np.zeros(first, np.bool_), ~stays)))
+            kept.arrive(stays, sampled)
 
     def _conclude(self, keeper: Keeper, tick: Tick) -> None:
-        """New rows have come: what follows from them."""
-        news = self._news(tick)
-        times = np.concatenate([kept.time[kept.fresh :] for kept in self._kept])
-        if len(times := times[times > EVER]):
-            arrived = [news.count(number) for number in range(self.inputs)]
-            keeper.no_keeper.arrive(arrived, [0] * self.inputs, int(times.min()), news.now)
-        self._last = news.now
-        keeper.pass_time()
+        """Enough rows have come: what follows from them."""
+        keeper.expire()
         keeper.blame(self._blamed)
-        graph = keeper.graph
-        going = keeper.take(news)
-        if keeper.graph is graph and OBSERVED_KEY in self._blamed and keeper.keys is not None:
+        going = keeper.take(self._news())
+        if OBSERVED_KEY in self._blamed and keeper.keys is not None:
             keeper.keys.doubt()  # no two rows of a key were there at once, and yet a row has found two partners
         self._blamed = set()
-        if keeper.graph is not graph:  # what rows on disk went for is not said of this one
-            self._void = [kept.arrived for kept in self._kept]
         for number, gone in enumerate(going):
             self._let_go(number, gone)
         keeper.tidy()
         self._note_changes(keeper)
 
-    def _latest(self, tick: Tick) -> int:
-        times = [int(kept.time[kept.fresh :].max()) for kept in self._kept if kept.fresh < len(kept)]
-        return min(max(times), tick.until - 1)
-
     def _let_go(self, number: int, gone: Mask) -> None:
         kept, window = self._kept[number], self._windows[number]
+        if np.count_nonzero(gone) < max(LEAST_GOING, 1):
+            return
         there = ~kept.expired()
         going = gone & there
-        count = int(np.count_nonzero(going))
-        if count < max(LEAST_GOING, LEAST_SHARE * np.count_nonzero(there), 1):
+        if np.count_nonzero(going) < max(LEAST_GOING, LEAST_SHARE * np.count_nonzero(there), 1):
             return
-        if self.config.mode == "exact":
-            rows = _beside(window.table().filter(pa.array(going)), kept.reason[going], kept.sequence[going])
-            self._cold[number].add(rows, window.codes(rows))
-        else:
-            self._forgotten += count
+        rows = np.flatnonzero(going)
+        self._put_away(number, rows, kept.reason[rows], kept.sequence[rows])
         kept.forget(going)
         window.drop(going)
+
+    def _put_away(self, number: int, rows: Rows, reasons: Bytes, numbers: Counts) -> None:
+        """Rows of a window are not needed, it is said: they go to disk, or are forgotten."""
+        if self.config.mode == "exact":
+            table = _beside(self._windows[number].table(rows), reasons, numbers)
+            self._cold[number].add(table, self._windows[number].codes(table))
+        else:
+            self._forgotten += len(rows)
 
     def _note_changes(self, keeper: Keeper) -> None:
         """What holds from now on, and what does not any more."""

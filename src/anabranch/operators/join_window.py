@@ -72,12 +72,13 @@ class JoinWindow:
             found.setdefault(key, mixed([found[each,] for each in key]) if key else np.zeros(len(table), np.int64))
         return found
 
-    def table(self) -> pa.Table:
-        """All elements: what `append` takes."""
+    def table(self, rows: Rows | None = None) -> pa.Table:
+        """All elements, or some of them: what `append` takes."""
+        rows = np.arange(len(self)) if rows is None else rows
         codes = {code_name(each): self.store.codes((each,)) for each in self._columns if each not in self._exact}
         numbers = {START: self.store.start, END: self.store.end, WEIGHT: self.store.weight}
         # Arrow would share the memory, which goes on changing.
-        return with_ints(self.payload.table(), {name: values.copy() for name, values in (codes | numbers).items()})
+        return with_ints(self.payload.take(rows), {name: values[rows] for name, values in (codes | numbers).items()})
 
     def tidy(self, now: int) -> tuple[bool, int | Flags | None]:
         """Drop what does not matter from `now` on, if it is worth while.
@@ -89,13 +90,12 @@ class JoinWindow:
             self._settle(np.flatnonzero(self.store.end > now))
         gone = self.store.expired(now)
         if gone is not None:
-            self.payload.keep(slice(gone, None) if isinstance(gone, int) else ~gone)
-            self.store.drop(gone)
+            self.drop(gone)
         return settling, gone
 
-    def drop(self, gone: Flags) -> None:
-        """Drop rows, whether they matter or not."""
-        self.payload.keep(~gone)
+    def drop(self, gone: int | Flags) -> None:
+        """Drop rows, whether they matter or not: so many at the front, or the marked ones."""
+        self.payload.keep(slice(gone, None) if isinstance(gone, int) else ~gone)
         self.store.drop(gone)
 
     def _settle(self, rows: Rows) -> None:

@@ -21,24 +21,27 @@ from anabranch.operators.cold_rows import ColdRows
 from anabranch.operators.elements import ints, same
 from anabranch.operators.join_window import JoinWindow
 
+ENOUGH = 16
+"""Rows that have the key of another one: then it is none, whatever the others have."""
 Pair = list[tuple[object, ...]]
 
 
 def duplicates(window: JoinWindow, cold: ColdRows, key: Key, names: Sequence[str], first: int) -> tuple[int, Pair]:
-    """How many pairs there are with a row from `first` on, and the first of them.
+    """How many pairs there are with a row from `first` on, of those that are looked at, and the first of them.
 
     `names` are the columns of the key, if equal codes do not say that they are equal.
     """
-    new, store = np.arange(first, len(window)), window.store
-    at, rows = store.matches(key, store.codes(key)[new], store.start[new], store.end[new])
-    one, other = new[at], rows
-    good = one != other
+    store = window.store
+    new = store.repeated(key, first, len(window) if names else ENOUGH)
+    at, other = store.matches(key, store.codes(key)[new], store.start[new], store.end[new])
+    one = new[at]
+    good = other < one
     for name in names if good.any() else ():
         good &= same(window.payload.take(one, [name]).column(name), window.payload.take(other, [name]).column(name))
     one, other = one[good], other[good]
     if len(one):
         return len(one), _told(window.payload.take(np.array([other[0], one[0]])))
-    return _on_disk(window, cold, key, names, new)
+    return _on_disk(window, cold, key, names, np.arange(first, len(window))) if len(cold) else (0, [])
 
 
 def _on_disk(window: JoinWindow, cold: ColdRows, key: Key, names: Sequence[str], new: Rows) -> tuple[int, Pair]:
