@@ -30,7 +30,7 @@ import tempfile
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -222,14 +222,21 @@ class ScratchFile:
 
     def write(self, data: bytes) -> Block:
         """Put something at its end."""
+        return self.write_all([data])[0]
+
+    def write_all(self, parts: Sequence[bytes]) -> list[Block]:
+        """Put several blocks at its end, all or none."""
+        data = memoryview(b"".join(parts))
         with self._in_words("written", "free some space, or set TMPDIR to a folder on a larger disk"):
             _pass("write", self.folder)
             done = 0
             while done < len(data):
                 done += os.pwrite(self._number, data[done:], self.bytes + done)
-        block = Block(self.bytes, len(data), zlib.crc32(data))
-        self.bytes += len(data)
-        return block
+        blocks = []
+        for part in parts:
+            blocks.append(Block(self.bytes, len(part), zlib.crc32(part)))
+            self.bytes += len(part)
+        return blocks
 
     def read(self, block: Block) -> bytes:
         """A block, as it was written."""

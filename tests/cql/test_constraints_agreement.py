@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,19 @@ def drawn(rng: random.Random, text: str, violated: float) -> Case:
     ticks = rng.randrange(4, 30)
     batches = {each.name: spread(len(each.rows), ticks, rng) for each in streams}
     return Case(streams, (), text, Cuts(batches, cells=rng.randrange(1, 4)))
+
+
+@pytest.mark.parametrize("seed", tiers(range(12), fast=2))
+def test_time_that_runs_backwards_within_the_skew_changes_nothing(seed: int, tmp_path: Path) -> None:
+    rng, skew = random.Random(f"backwards {seed}"), 4 * SECOND
+    case = drawn(rng, CHAIN, 0.05)
+    disordered = []
+    for each in case.streams:
+        comes = [row[1] + rng.randint(0, skew) for row in each.rows]
+        arrival = tuple(sorted(range(len(comes)), key=comes.__getitem__))
+        disordered.append(replace(each, arrival=arrival, skew=skew))
+    case = replace(case, streams=tuple(disordered))
+    assert LocalEngine(case, bound(case), tmp_path, constraints="exact").answer() == expected(case)
 
 
 def spread(count: int, ticks: int, rng: random.Random) -> tuple[int, ...]:

@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -15,6 +17,12 @@ from anabranch.model.arrays import Counts
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
+
+
+@cache
+def compiles() -> bool:
+    """Whether loops can be compiled here."""
+    return find_spec("numba") is not None
 
 
 def mixed(codes: Sequence[Counts]) -> Counts:

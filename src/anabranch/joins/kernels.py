@@ -1,4 +1,4 @@
-"""Compiled loops over hash indexes: to insert rows, to look whether there is a match, to list all matches.
+"""Compiled loops over hash indexes and filters: to insert rows, to look whether there is a match, to list all matches.
 
 An index is a table `head` of the newest row of each bucket, and for each row the one that came before it in its bucket
 (`older`): a chain, newest first. Both count rows from the first that ever was; `base` of these have gone, and chains
@@ -175,3 +175,45 @@ def list_matches(
                 left -= 1
                 known = False
             row = np.int64(older[row]) - base
+
+
+@compiled
+def _block_of(code: Any, blocks: Any) -> Any:
+    """The block of a code in a filter, and 64 bits of which six times eight say where in it: see `CodeFilter`."""
+    hashed = np.uint64(code)
+    hashed ^= hashed >> np.uint64(30)
+    hashed *= np.uint64(0xBF58476D1CE4E5B9)
+    hashed ^= hashed >> np.uint64(27)
+    hashed *= np.uint64(0x94D049BB133111EB)
+    hashed ^= hashed >> np.uint64(31)
+    block = np.int64((hashed >> np.uint64(32)) * blocks >> np.uint64(32))
+    hashed ^= hashed >> np.uint64(29)
+    return block, (hashed * _MIX) >> np.uint64(16)
+
+
+@compiled
+def fill_filter(codes: Any, words: Any) -> None:
+    """Set the bits of codes."""
+    blocks = np.uint64(len(words) >> 2)
+    for place in range(len(codes)):
+        block, bits = _block_of(codes[place], blocks)
+        for _ in range(6):
+            at = (block << 2) + np.int64(bits >> np.uint64(6) & np.uint64(3))
+            words[at] |= np.uint64(1) << (bits & np.uint64(63))
+            bits >>= np.uint64(8)
+
+
+@compiled
+def test_filter(codes: Any, words: Any, found: Any) -> None:
+    """Whether all bits of each code are set."""
+    blocks = np.uint64(len(words) >> 2)
+    for place in range(len(codes)):
+        block, bits = _block_of(codes[place], blocks)
+        all_set = True
+        for _ in range(6):
+            at = (block << 2) + np.int64(bits >> np.uint64(6) & np.uint64(3))
+            if words[at] & (np.uint64(1) << (bits & np.uint64(63))) == 0:
+                all_set = False
+                break
+            bits >>= np.uint64(8)
+        found[place] = all_set

@@ -18,13 +18,11 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.util import find_spec
 from typing import Protocol
 
 import numpy as np
 
-from anabranch.joins.codes import mixed
+from anabranch.joins.codes import compiles, mixed
 from anabranch.joins.growing import Growing
 from anabranch.joins.overlaps import Columns
 from anabranch.joins.sorted_index import SortedIndex
@@ -67,12 +65,6 @@ class Index(Protocol):
         self, window: Columns, codes: Counts, begin: Counts, end: Counts, first: Rows | None = None
     ) -> tuple[Rows, Rows]:
         """Rows that match: places of codes, ascending, and rows."""
-
-
-@cache
-def compiles() -> bool:
-    """Whether loops can be compiled here."""
-    return find_spec("numba") is not None
 
 
 def new_index() -> Index:

@@ -1,8 +1,8 @@
 """Rows that a join is unlikely to need, on disk, with little in memory: filters, and the first code of each block.
 
 A *segment* is written once: for each key its codes in order, and where the rows with them are, then the rows, all in
-blocks with checksums. Segments of about the same size are merged, and one goes when all of its rows are over. Files are
-for the process that has written them: what the engine starts again from is the log.
+blocks with checksums. Segments of about the same size are merged, and one goes when all of its rows are over. Small
+ones share a file. Files are for the process that has written them: what the engine starts again from is the log.
 
 >>> rows = pa.table({"city": ["Oslo", "Rome", "Oslo"], "_start": [1, 2, 3], "_end": [9, 9, 9]})
 >>> cold = ColdRows(((0,),))
@@ -19,21 +19,25 @@ for the process that has written them: what the engine starts again from is the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from anabranch import storage
 from anabranch.joins.code_filter import CodeFilter
 from anabranch.joins.window_store import Key
-from anabranch.model.arrays import Counts, Rows, ranges
+from anabranch.model.arrays import Counts, Mask, Rows, ranges
 from anabranch.operators.base import END, EVER
 
-CODES_IN_BLOCK = 8192
-ROWS_IN_BLOCK = 1024
-MERGED_AT_ONCE = 4
+CODES_IN_BLOCK = 1024
+ROWS_IN_BLOCK = 4096
+FILE_BYTES = 1 << 23
+"""A file takes another segment while it is smaller."""
+MERGED_AT_ONCE = 8
 """So many segments of about one size become one."""
 MOST_ROWS = 1 << 21
 """Of a segment that is merged: a larger one goes late, as its last row does."""
@@ -55,41 +59,49 @@ class _Sorted(NamedTuple):
 class ColdSegment:
     """Rows in a file, which nobody changes."""
 
-    def __init__(self, table: pa.Table, codes: Mapping[Key, Counts]) -> None:
-        self._file = storage.ScratchFile()
+    def __init__(self, table: pa.Table, codes: Mapping[Key, Counts], file: storage.ScratchFile | None = None) -> None:
+        self._file = file or storage.ScratchFile()
         self._schema = table.schema
         self.rows = table.num_rows
         self.ends = int(pc.max(table[END]).as_py())
-        self._keys = {key: self._sorted(values) for key, values in codes.items()}
-        self._blocks = tuple(
-            self._file.write(_bytes(table.slice(first, ROWS_IN_BLOCK))) for first in range(0, self.rows, ROWS_IN_BLOCK)
-        )
+        parts: list[bytes] = []
+        sorted_codes = {key: _in_order(values, parts) for key, values in codes.items()}
+        parts += [_bytes(table.slice(first, ROWS_IN_BLOCK)) for first in range(0, self.rows, ROWS_IN_BLOCK)]
+        self.file_bytes = sum(map(len, parts))
+        blocks, each = iter(self._file.write_all(parts)), -(-self.rows // CODES_IN_BLOCK)
+        self._keys = {
+            key: _Sorted(CodeFilter(codes[key]), first, tuple(islice(blocks, each)), tuple(islice(blocks, each)))
+            for key, first in sorted_codes.items()
+        }
+        self._blocks = tuple(blocks)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return sum(each.nbytes for each in self._keys.values())
 
-    @property
-    def file_bytes(self) -> int:
-        """Bytes on disk."""
-        return self._file.bytes
+    def may_have(self, key: Key, codes: Counts) -> Mask:
+        """Whether there may be a row with each code."""
+        return self._keys[key].filter.may_have(codes)
 
     def find(self, key: Key, codes: Counts) -> Rows:
         """The rows with some codes."""
         known = self._keys[key]
-        wanted = np.unique(codes[known.filter.may_have(codes)])
+        wanted = codes[known.filter.may_have(codes)]
         if not len(wanted):
             return wanted
+        wanted = np.unique(wanted)
         low = np.maximum(np.searchsorted(known.first, wanted, side="left") - 1, 0)
         _, blocks = ranges(low, np.searchsorted(known.first, wanted, side="right") - low)
         read = np.unique(blocks)
         if not len(read):
             return read
-        there = np.concatenate([self._ints(known.codes[block]) for block in read])
+        there = np.concatenate([self._codes(known.codes[block]) for block in read])
         first = np.searchsorted(there, wanted, side="left")
         _, at = ranges(first, np.searchsorted(there, wanted, side="right") - first)
-        return np.concatenate([self._ints(known.rows[block]) for block in read])[at]
+        if not len(at):
+            return at
+        return np.concatenate([self._numbers(known.rows[block]) for block in read])[at].astype(np.int64)
 
     def take(self, rows: Rows) -> pa.Table:
         """Rows by their numbers, ascending."""
@@ -109,25 +121,18 @@ class ColdSegment:
         known = self._keys[key]
         found = np.empty(self.rows, np.int64)
         for codes, rows in zip(known.codes, known.rows, strict=True):
-            found[self._ints(rows)] = self._ints(codes)
+            found[self._numbers(rows)] = self._codes(codes)
         return found
 
     def table(self) -> pa.Table:
         """All rows."""
         return pa.concat_tables([self._schema.empty_table(), *map(self._read, self._blocks)])
 
-    def _sorted(self, codes: Counts) -> _Sorted:
-        order = np.argsort(codes, kind="stable")
-        whole = np.ascontiguousarray(codes[order])
-        starts = range(0, len(whole), CODES_IN_BLOCK)
-        blocks = [
-            tuple(self._file.write(each[first : first + CODES_IN_BLOCK].tobytes()) for first in starts)
-            for each in (whole, order.astype(np.int64))
-        ]
-        return _Sorted(CodeFilter(codes), whole[::CODES_IN_BLOCK].copy(), *blocks)
-
-    def _ints(self, block: storage.Block) -> Counts:
+    def _codes(self, block: storage.Block) -> Counts:
         return np.frombuffer(self._file.read(block), np.int64)
+
+    def _numbers(self, block: storage.Block) -> NDArray[np.int32]:
+        return np.frombuffer(self._file.read(block), np.int32)
 
     def _read(self, block: storage.Block) -> pa.Table:
         return pa.ipc.open_stream(self._file.read(block)).read_all()
@@ -145,6 +150,7 @@ class ColdRows:
     def __init__(self, keys: Sequence[Key]) -> None:
         self._keys = tuple(keys)
         self._segments: list[ColdSegment] = []
+        self._file: storage.ScratchFile | None = None
         self._now = EVER
 
     def __len__(self) -> int:
@@ -163,8 +169,15 @@ class ColdRows:
     def add(self, table: pa.Table, codes: Mapping[Key, Counts]) -> None:
         """Put rows away, with their codes by each key."""
         if table.num_rows:
-            self._segments.append(ColdSegment(table, {key: codes[key] for key in self._keys}))
+            self._segments.append(self._written(table, {key: codes[key] for key in self._keys}))
             self._merge()
+
+    def may_have(self, key: Key, codes: Counts) -> Mask:
+        """Whether there may be a row with each code; a few are told that are not there."""
+        may = np.zeros(len(codes), np.bool_)
+        for each in self._segments:
+            may |= each.may_have(key, codes)
+        return may
 
     def find(self, key: Key, codes: Counts) -> pa.Table | None:
         """The rows with some codes; None if there are none."""
@@ -179,6 +192,8 @@ class ColdRows:
         """Let segments go all of whose rows are over; of others, such rows go when they are merged."""
         self._now = now
         self._segments = [each for each in self._segments if each.ends > now]
+        if not self._segments:
+            self._file = None
 
     def _merge(self) -> None:
         """Segments of about the same size become one."""
@@ -194,7 +209,22 @@ class ColdRows:
             if not there.all():
                 table, codes = table.filter(pa.array(there)), {key: each[there] for key, each in codes.items()}
             others = [each for each in self._segments if each.tier != full]
-            self._segments = [*([ColdSegment(table, codes)] if len(table) else []), *others]
+            self._segments = [*([self._written(table, codes)] if len(table) else []), *others]
+
+    def _written(self, table: pa.Table, codes: Mapping[Key, Counts]) -> ColdSegment:
+        if self._file is None or self._file.bytes > FILE_BYTES:
+            self._file = storage.ScratchFile()
+        return ColdSegment(table, codes, self._file)
+
+
+def _in_order(codes: Counts, parts: list[bytes]) -> Counts:
+    """Blocks of codes in order, and of the rows with them; returns the first code of each."""
+    order = np.argsort(codes)
+    whole = codes[order]
+    starts = range(0, len(whole), CODES_IN_BLOCK)
+    for values in (whole, order.astype(np.int32)):
+        parts += [values[first : first + CODES_IN_BLOCK].tobytes() for first in starts]
+    return whole[::CODES_IN_BLOCK].copy()
 
 
 def _bytes(table: pa.Table) -> bytes:

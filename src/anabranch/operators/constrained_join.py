@@ -30,11 +30,12 @@ from anabranch.constraints.constraint_report import ConstraintChange, Constraint
 from anabranch.constraints.keeper import Keeper
 from anabranch.constraints.kept_rows import Bytes
 from anabranch.constraints.key_observer import KeyComparison, KeyObserver
+from anabranch.joins.code_filter import CodeFilter
 from anabranch.joins.probe_pipeline import Combinations
 from anabranch.joins.window_store import Key
 from anabranch.model.arrays import Counts, Mask, Rows
 from anabranch.model.names import without_number
-from anabranch.operators.base import EVER, Tick
+from anabranch.operators.base import EVER, FOREVER, Tick
 from anabranch.operators.cold_rows import ColdRows
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.join import KeyClass, MultiJoin
@@ -50,7 +51,7 @@ LONGEST_PAUSE = 64
 LEAST_GOING = 512
 LEAST_SHARE = 0.25
 """Rows go when they are so many, and such a share of a window: windows are written anew for that."""
-LEAST_NEWS = 2048
+LEAST_NEWS = 4096
 NEWS_SHARE = 0.125
 """When so many rows have come, and such a share of those that are kept, it is concluded what follows from them."""
 LEARNED = ("_keeper", "_kept", "_last", "_void", "_rescued", "_forgotten", "_said", "_pauses")
@@ -227,9 +228,10 @@ class ConstrainedJoin(MultiJoin):
         if not any(map(len, self._cold)):
             return
         found: dict[int, list[pa.Table]] = {}
+        new = [self._windows[number].codes(table) for number, table in enumerate(inputs)]
         for number, table in enumerate(inputs):
             if len(table):
-                self._lead(number, None, self._windows[number].codes(table), found)
+                self._lead(number, None, new[number], found, new)
         for number, tables in found.items():
             whole = pa.concat_tables(tables)
             _, once = np.unique(whole[NUMBER].to_numpy(), return_index=True)
@@ -237,25 +239,79 @@ class ConstrainedJoin(MultiJoin):
             self._windows[number].append(rows.drop_columns([REASON, NUMBER]))
             told = rows[NUMBER].to_numpy() > self._void[number]
             self._returned.append((number, np.where(told, rows[REASON].to_numpy(), 0)))
+        for number in found:
+            self._look_at_returned(number)
 
-    def _lead(self, here: int, back: int | None, codes: dict[Key, Counts], found: dict[int, list[pa.Table]]) -> None:
-        """Follow the edges from rows of an input, with their codes, to all rows on disk behind them."""
-        for one, two, key in self._edges:
-            other = two if one == here else one
-            if here not in (one, two) or other == back or not self._any_cold(other, here):
-                continue
-            cold = self._cold[other].find(key, np.unique(codes[key]))
+    def _look_at_returned(self, number: int) -> None:
+        """Of rows that come back, two may have a key: it is none then."""
+        assert self._keeper is not None
+        assert self._keeper.keys is not None
+        for stream, place in self._keeper.keys.columns:
+            if stream == number:
+                repeated, rows = self._duplicated(number, place, ColdRows(()))
+                if repeated:
+                    self._keeper.keys.observe(number, place, 0, repeated, rows)
+
+    def _lead(
+        self,
+        here: int,
+        back: int | None,
+        codes: dict[Key, Counts],
+        found: dict[int, list[pa.Table]],
+        new: Sequence[dict[Key, Counts]],
+    ) -> None:
+        """Follow the edges from rows of an input, with their codes, to all rows on disk behind them.
+
+        Of the rows only those matter that may have a partner everywhere: on disk, in a window, or new.
+        """
+        near = [(two if one == here else one, key) for one, two, key in self._edges if here in (one, two)]
+        near = [each for each in near if each[0] != back]
+        if not any(self._any_cold(other, here) for other, _ in near):
+            return
+        for other, key in near:
+            codes = _those(codes, self._may_meet(other, key, codes[key], new))
+        aside: dict[int, pa.Table] = {}
+        for other, key in near:
+            if not len(codes[key]):
+                return
+            cold = self._cold[other].find(key, codes[key])
             if cold is not None:
-                found.setdefault(other, []).append(cold)
+                aside[other] = cold
+            codes = _those(codes, self._meets(other, key, codes[key], new, cold))
+        for other, key in near:
+            if other in aside:
+                found.setdefault(other, []).append(aside[other])
             onward = [k for a, b, k in self._edges if other in (a, b) and here not in (a, b)]
-            if onward:
+            if onward and len(codes[key]):
                 store = self._windows[other].store
-                near = np.flatnonzero(np.isin(store.codes(key), codes[key]))
-                reached = {k: store.codes(k)[near] for k in onward}
-                if cold is not None:
-                    more = self._windows[other].codes(cold)
+                ever = np.full(len(codes[key]), EVER), np.full(len(codes[key]), FOREVER)
+                _, rows = store.matches(key, codes[key], *ever)
+                reached = {k: store.codes(k)[rows] for k in onward}
+                if other in aside:
+                    more = self._windows[other].codes(aside[other])
                     reached = {k: np.concatenate((values, more[k])) for k, values in reached.items()}
-                self._lead(other, here, reached, found)
+                self._lead(other, here, reached, found, new)
+
+    def _may_meet(self, other: int, key: Key, codes: Counts, new: Sequence[dict[Key, Counts]]) -> Mask:
+        """Whether there may be a row of an input with each code, as far as filters know."""
+        may = self._cold[other].may_have(key, codes)
+        left = np.flatnonzero(~may)
+        may[left] = self._meets(other, key, codes[left], new, None)
+        return may
+
+    def _meets(
+        self, other: int, key: Key, codes: Counts, new: Sequence[dict[Key, Counts]], cold: pa.Table | None
+    ) -> Mask:
+        """Whether there is a row of an input with each code, in its window, among these from disk, or a new one."""
+        ever = np.full(len(codes), EVER), np.full(len(codes), FOREVER)
+        meets: Mask = self._windows[other].store.first_match(key, codes, *ever) >= 0
+        more = new[other][key]
+        if cold is not None:
+            more = np.concatenate((more, self._windows[other].codes(cold)[key]))
+        if len(more):
+            left = np.flatnonzero(~meets)
+            meets[left] = CodeFilter(more).may_have(codes[left])
+        return meets
 
     def _any_cold(self, here: int, back: int) -> bool:
         """Whether rows are on disk of an input, or of one behind it."""
@@ -285,10 +341,10 @@ class ConstrainedJoin(MultiJoin):
         for kept in self._kept:
             kept.until = tick.until
         concluded = self._follow(self._keeper, tick)
-        gone = [window.store.expired(tick.until) for window in self._windows]
-        if not concluded and self._keeper.graph.directed and any(over is not None for over in gone):
+        expired = [window.store.expired(tick.until) for window in self._windows]
+        if not concluded and self._keeper.graph.directed and any(over is not None for over in expired):
             self._keeper.pass_time()  # as long as rows are there to which others point
-        for over, window, kept in zip(gone, self._windows, self._kept, strict=True):
+        for over, window, kept in zip(expired, self._windows, self._kept, strict=True):
             if over is not None:
                 if len(kept):
                     kept.forget(np.arange(len(window)) < over if isinstance(over, int) else over)
@@ -451,12 +507,20 @@ class ConstrainedJoin(MultiJoin):
         self._changes += [ConstraintChange(each, False) for key, each in self._said.items() if key not in holds]
         self._said = holds
 
-    def _duplicated(self, number: int, place: int) -> tuple[int, Sequence[Sequence[object]]]:
+    def _duplicated(
+        self, number: int, place: int, cold: ColdRows | None = None
+    ) -> tuple[int, Sequence[Sequence[object]]]:
         """New rows of an input that have the key of a row which is there as well, and the first such two."""
         key = self._edge_keys[place]
         exact = len(key) == 1 and key[0] in self.pipelines[0].rules.exact
         names = () if exact else self._names(number, place)
-        return duplicates(self._windows[number], self._cold[number], key, names, self._sizes[number])
+        aside = self._cold[number] if cold is None else cold
+        return duplicates(self._windows[number], aside, key, names, self._sizes[number])
+
+
+def _those(codes: dict[Key, Counts], which: Mask) -> dict[Key, Counts]:
+    places = np.flatnonzero(which)
+    return {key: values[places] for key, values in codes.items()}
 
 
 def _beside(table: pa.Table, reasons: Bytes | Counts, numbers: Counts) -> pa.Table:

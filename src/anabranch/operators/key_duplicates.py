@@ -23,6 +23,8 @@ from anabranch.operators.join_window import JoinWindow
 
 ENOUGH = 16
 """Rows that have the key of another one: then it is none, whatever the others have."""
+SAMPLED_AT_ONCE = 32
+"""So many new rows are looked for on disk: if two rows of a key are needed, they are found anyway."""
 Pair = list[tuple[object, ...]]
 
 
@@ -41,7 +43,10 @@ def duplicates(window: JoinWindow, cold: ColdRows, key: Key, names: Sequence[str
     one, other = one[good], other[good]
     if len(one):
         return len(one), _told(window.payload.take(np.array([other[0], one[0]])))
-    return _on_disk(window, cold, key, names, np.arange(first, len(window))) if len(cold) else (0, [])
+    if not len(cold):
+        return 0, []
+    step = -(-(len(window) - first) // SAMPLED_AT_ONCE) or 1
+    return _on_disk(window, cold, key, names, np.arange(first, len(window), step))
 
 
 def _on_disk(window: JoinWindow, cold: ColdRows, key: Key, names: Sequence[str], new: Rows) -> tuple[int, Pair]:
