@@ -241,9 +241,11 @@ class ScratchFile:
     def read(self, block: Block) -> bytes:
         """A block, as it was written."""
         hint = "the disk may be failing; the rows are in the checkpoint, so start again"
-        with self._in_words("read", hint):
+        try:
             _pass("read", self.folder)
             data = os.pread(self._number, block.bytes, block.offset)
+        except OSError as error:
+            raise self._told("read", error, hint) from error
         if len(data) != block.bytes or zlib.crc32(data) != block.checksum:
             raise ResourceError(f"rows that were put out of memory, in {str(self.folder)!r}, are damaged", hint=hint)
         return data
@@ -253,8 +255,12 @@ class ScratchFile:
         try:
             yield
         except OSError as error:
-            what = f"rows that are put out of memory cannot be {what} in {str(self.folder)!r}: {error}"
-            raise ResourceError(what, hint=hint) from error
+            raise self._told(what, error, hint) from error
+
+    def _told(self, what: str, error: OSError, hint: str) -> ResourceError:
+        return ResourceError(
+            f"rows that are put out of memory cannot be {what} in {str(self.folder)!r}: {error}", hint=hint
+        )
 
 
 def opened(path: Path) -> pa.NativeFile:

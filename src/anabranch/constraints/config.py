@@ -33,7 +33,7 @@ class ConstraintConfig:
     sample_share
         The share of rows that are kept to the end of their windows, to notice what is worse than that.
     sample_rows
-        So many rows of a window are kept for that at most, where windows are large.
+        So many rows of a window are kept for that at most, in joins of queries, whose windows may be large.
     window_arrivals
         How many arrivals k is learned from.
     kinds
@@ -83,5 +83,7 @@ class ConstraintConfig:
             raise QueryError(f"slack={self.slack:g} is below 1", hint="1.2 notices that k has grown by a fifth")
         if not 0 <= self.sample_share <= 1:
             raise QueryError(f"sample_share={self.sample_share:g} is not a share", hint="0.01 keeps one row of 100")
+        if self.sample_rows < 0:
+            raise QueryError(f"sample_rows={self.sample_rows} is below 0", hint="500 are enough to notice most growth")
         if self.window_arrivals < 1:
             raise QueryError("window_arrivals is below 1", hint="1000 learns k from a thousand arrivals")

@@ -24,7 +24,6 @@ from anabranch.constraints.kept_rows import NO, KeptRows
 from anabranch.constraints.key_observer import KeyObserver
 from anabranch.constraints.no_keeper import NoKeeper
 from anabranch.model.arrays import Counts, Mask
-from anabranch.model.arrays import Rows as RowNumbers
 
 CLUSTERS_AT_LEAST = 4096
 ENTRY_BYTES = 24
@@ -119,7 +118,7 @@ class Keeper:
             kept.settle()
         return gone
 
-    def hopeless(self, stream: int, since: Counts, now: int) -> list[tuple[Link, int, RowNumbers]]:
+    def hopeless(self, stream: int, since: Counts, now: int) -> list[tuple[Link, int, Mask]]:
         """Which new rows of a stream, that came at these clocks, have to have their partners already.
 
         These need not be kept if they have none: by link, with the number of the constraint that says so.
@@ -130,9 +129,9 @@ class Keeper:
         for link in self.graph.links_of(stream):
             if link in self.constraints.rids:
                 constraint, rids = self.constraints.rids[link]
-                rows = np.flatnonzero(rids.over(since, now))
-                if len(rows):
-                    found.append((link, constraint.number, rows))
+                over = rids.over(since, now)
+                if over.any():
+                    found.append((link, constraint.number, over))
         return found
 
     def tidy(self) -> None:

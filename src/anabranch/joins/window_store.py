@@ -207,8 +207,9 @@ class WindowStore:
             self._cut(gone)
             return
         self.epoch += 1
+        stays = np.flatnonzero(~gone)
         for column in self._columns_kept():
-            column.assign(column.values[~gone])
+            column.assign(column.values.take(stays))
         self._latest = self._latest[:0]
         self._note_ends(0)
         for key, index in self._indexes.items():

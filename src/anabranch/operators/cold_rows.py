@@ -91,16 +91,17 @@ class ColdSegment:
         if not len(wanted):
             return wanted
         wanted = np.unique(wanted)
-        low = np.maximum(np.searchsorted(known.first, wanted, side="left") - 1, 0)
-        _, blocks = ranges(low, np.searchsorted(known.first, wanted, side="right") - low)
-        read = np.unique(blocks)
-        if not len(read):
-            return read
+        low = np.maximum(known.first.searchsorted(wanted) - 1, 0).tolist()
+        after = known.first.searchsorted(wanted, "right").tolist()
+        read = sorted({block for first, end in zip(low, after, strict=True) for block in range(first, end)})
+        if not read:
+            return wanted[:0]
         there = np.concatenate([self._codes(known.codes[block]) for block in read])
-        first = np.searchsorted(there, wanted, side="left")
-        _, at = ranges(first, np.searchsorted(there, wanted, side="right") - first)
-        if not len(at):
-            return at
+        first = there.searchsorted(wanted)
+        counts = there.searchsorted(wanted, "right") - first
+        if not counts.any():
+            return wanted[:0]
+        _, at = ranges(first, counts)
         return np.concatenate([self._numbers(known.rows[block]) for block in read])[at].astype(np.int64)
 
     def take(self, rows: Rows) -> pa.Table:

@@ -57,6 +57,8 @@ NEWS_SHARE = 0.125
 LEARNED = ("_keeper", "_kept", "_last", "_void", "_rescued", "_forgotten", "_said", "_pauses")
 """What is written with a state, beside its rows."""
 _NONE = np.empty(0, np.int64)
+NewCodes = dict[tuple[int, Key], CodeFilter]
+"""The new rows of each input by each key that leads to others."""
 Declared = tuple[tuple[int, tuple[str, ...]], ...]
 
 
@@ -99,8 +101,8 @@ class ConstrainedJoin(MultiJoin):
         self._edge_keys = sorted({key for _, _, key in self._edges})
         self._keeper: Keeper | None = None
         self._kept: list[WindowRows] = []
-        near = [sorted({key for one, other, key in self._edges if n in (one, other)}) for n in range(inputs)]
-        self._cold = [ColdRows(keys_of) for keys_of in near]
+        self._near = [sorted({key for one, other, key in self._edges if n in (one, other)}) for n in range(inputs)]
+        self._cold = [ColdRows(keys_of) for keys_of in self._near]
         self._void = [0] * inputs
         self._sizes = [0] * inputs
         self._pauses: dict[tuple[int, int], tuple[int, int]] = {}
@@ -228,10 +230,11 @@ class ConstrainedJoin(MultiJoin):
         if not any(map(len, self._cold)):
             return
         found: dict[int, list[pa.Table]] = {}
-        new = [self._windows[number].codes(table) for number, table in enumerate(inputs)]
+        codes = [self._windows[number].codes(table) for number, table in enumerate(inputs)]
+        new = {(number, key): CodeFilter(codes[number][key]) for number, near in enumerate(self._near) for key in near}
         for number, table in enumerate(inputs):
             if len(table):
-                self._lead(number, None, new[number], found, new)
+                self._lead(number, None, codes[number], found, new)
         for number, tables in found.items():
             whole = pa.concat_tables(tables)
             _, once = np.unique(whole[NUMBER].to_numpy(), return_index=True)
@@ -258,7 +261,7 @@ class ConstrainedJoin(MultiJoin):
         back: int | None,
         codes: dict[Key, Counts],
         found: dict[int, list[pa.Table]],
-        new: Sequence[dict[Key, Counts]],
+        new: NewCodes,
     ) -> None:
         """Follow the edges from rows of an input, with their codes, to all rows on disk behind them.
 
@@ -292,25 +295,20 @@ class ConstrainedJoin(MultiJoin):
                     reached = {k: np.concatenate((values, more[k])) for k, values in reached.items()}
                 self._lead(other, here, reached, found, new)
 
-    def _may_meet(self, other: int, key: Key, codes: Counts, new: Sequence[dict[Key, Counts]]) -> Mask:
+    def _may_meet(self, other: int, key: Key, codes: Counts, new: NewCodes) -> Mask:
         """Whether there may be a row of an input with each code, as far as filters know."""
         may = self._cold[other].may_have(key, codes)
         left = np.flatnonzero(~may)
         may[left] = self._meets(other, key, codes[left], new, None)
         return may
 
-    def _meets(
-        self, other: int, key: Key, codes: Counts, new: Sequence[dict[Key, Counts]], cold: pa.Table | None
-    ) -> Mask:
+    def _meets(self, other: int, key: Key, codes: Counts, new: NewCodes, cold: pa.Table | None) -> Mask:
         """Whether there is a row of an input with each code, in its window, among these from disk, or a new one."""
         ever = np.full(len(codes), EVER), np.full(len(codes), FOREVER)
         meets: Mask = self._windows[other].store.first_match(key, codes, *ever) >= 0
-        more = new[other][key]
+        meets |= new[other, key].may_have(codes)
         if cold is not None:
-            more = np.concatenate((more, self._windows[other].codes(cold)[key]))
-        if len(more):
-            left = np.flatnonzero(~meets)
-            meets[left] = CodeFilter(more).may_have(codes[left])
+            meets |= np.isin(codes, self._windows[other].codes(cold)[key])
         return meets
 
     def _any_cold(self, here: int, back: int) -> bool:
@@ -441,11 +439,11 @@ class ConstrainedJoin(MultiJoin):
             store, first = window.store, self._sizes[number]
             sampled = kept.see(self.config, number)
             reasons = np.zeros(len(sampled), np.int8)
-            for link, reason, rows in keeper.hopeless(number, store.start[first:], self._last):
-                asking = first + rows
-                codes = kept.codes(link.column)[asking]
-                alone = self._kept[link.partner].any_with(link.partner_column, codes, kept, asking) < 0
-                reasons[rows[alone]] = reason
+            begin, end = store.start[first:], store.end[first:]
+            for link, reason, over in keeper.hopeless(number, begin, self._last):
+                key, codes = self._edge_keys[link.column], kept.codes(link.column)[first:]
+                alone = self._windows[link.partner].store.first_match(key, codes, begin, end) < 0
+                reasons[alone & over] = reason
             reasons[sampled] = 0
             stays = reasons == 0
             going = np.flatnonzero(~stays)

@@ -81,9 +81,15 @@ class Payload:
         """Drop all other rows, which are the first ones or any; those that stay get new numbers, in the same order."""
         if self._chunks.seen:
             self._chunks.keep(wanted)
+        if isinstance(wanted, slice):
+            self._rows -= wanted.start
+            for column in self._fixed.values():
+                column.cut(wanted.start)
+            return
+        stays = np.flatnonzero(wanted)
+        self._rows = len(stays)
         for column in self._fixed.values():
-            column.keep(wanted)
-        self._rows = self._rows - wanted.start if isinstance(wanted, slice) else int(np.count_nonzero(wanted))
+            column.keep(stays)
 
     def table(self) -> pa.Table:
         """All rows and columns, in order: what `append` takes."""
@@ -125,14 +131,15 @@ class _FixedColumn:
         data = pa.py_buffer(self._values.values.take(rows))
         return pa.Array.from_buffers(self._kind, len(rows), [valid, data])
 
-    def keep(self, wanted: slice | Flags) -> None:
+    def cut(self, gone: int) -> None:
         for column in (self._values, self._valid):
-            if column is None:
-                continue
-            if isinstance(wanted, slice):
-                column.cut(wanted.start)
-            else:
-                column.assign(column.values[wanted])
+            if column is not None:
+                column.cut(gone)
+
+    def keep(self, rows: Rows) -> None:
+        for column in (self._values, self._valid):
+            if column is not None:
+                column.assign(column.values.take(rows))
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
