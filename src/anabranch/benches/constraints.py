@@ -50,7 +50,7 @@ def network_query(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
         "discard": lambda: ConstrainedJoin(3, _joined("cbo"), (), "auto", "discard", keys),
         "exact": lambda: ConstrainedJoin(3, _joined("cbo"), (), "auto", "exact", keys),
     }
-    found, cpu = _contest(starts, ticks, rounds=1)
+    found, cpu = _contest(starts, ticks, rounds=5)
     off, discard, exact = (found[name] for name in starts)
     _require_same(off, exact)
     whole = f"windows of {seconds} s hold {off.held[-1] / 1e6:.1f} MB"
