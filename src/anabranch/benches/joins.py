@@ -22,6 +22,7 @@ from anabranch.benches import flink, join_operator
 from anabranch.benches.cql import START
 from anabranch.benches.csv_contest import Contender, Files, contest, once, write
 from anabranch.benches.harness import Race, run
+from anabranch.benches.old_engine import in_conditions
 from anabranch.measure import Bar, at_least, at_most, informed
 
 SEED = 20_260_023
@@ -41,9 +42,9 @@ STORES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def main(*, quick: bool, json_path: Path | None = None) -> int:
-    """Run every workload: see `harness.run`."""
-    return run(WORKLOADS, quick=quick, json_path=json_path)
+def main(*, quick: bool, json_path: Path | None = None, old: Path | None = None) -> int:
+    """Run every workload: see `harness.run`. `old` is a worktree of an earlier version to compare with."""
+    return run([*WORKLOADS, partial(in_conditions, old=old)], quick=quick, json_path=json_path)
 
 
 def selective(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
