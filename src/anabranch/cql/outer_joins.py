@@ -37,7 +37,8 @@ def _joined(
     before, behind, above = _placed(conditions, join, scope)
     left = _joined(scope, outer_joins[:-1], join.number, [*join.before, *before])
     right = filtered(scope.sources[join.number].plan(), behind, scope)
-    sides = (Part(frozenset(range(join.number)), left), Part(frozenset({join.number}), right))
+    numbers = (frozenset(range(join.number)), frozenset({join.number}))
+    sides = [Part(each, _with_a_column(plan, scope)) for each, plan in zip(numbers, (left, right), strict=True)]
     both = Part(frozenset(range(join.number + 1)), _outer_join(sides, join, scope))
     return inner_join([both, *(_source(scope, number) for number in range(join.number + 1, end))], above, scope)
 
@@ -78,6 +79,11 @@ def _outer_join(sides: Sequence[Part], join: OuterJoin, scope: Scope) -> Plan:
             alone = Member(found.plans[number], found.plans[1 - number], pairs, negated=True)
         parts.append(_with_nulls(alone, columns))
     return SetOperation("union", True, tuple(parts))
+
+
+def _with_a_column(plan: Plan, scope: Scope) -> Plan:
+    """A plan, with a constant if nothing of it is read: then there are rows to compare."""
+    return plan if plan.columns else Project(plan, ((scope.context.names.fresh("row"), Scalar.long(1)),))
 
 
 def _with_nulls(plan: Plan, columns: tuple[str, ...]) -> Plan:
