@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from anabranch.logical_plan import Filter, Join, Member, Plan, SetOperation, Window, walk
+from anabranch.planning.stages import Stage
 from cql.comparing import bound, expected
-from cql.local import LocalEngine
+from cql.local import LocalEngine, LocalFlows
 from cql.streams import SECOND, Case, Columns, Cuts, Relation, Row, Stream
 
 COLUMNS: Columns = (("k", "bigint"), ("a", "bigint"))
@@ -79,3 +82,28 @@ def test_equal_columns_need_an_anti_join_alone() -> None:
     assert any(isinstance(node, Member) for node in plain)
     assert not any(isinstance(node, Member) for node in other)
     assert any(isinstance(node, SetOperation) and node.kind == "except" for node in other)
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        (f"Select a.a, b.a As b From {A} Left Join {B} On a.k = b.k And a.a > b.a", ["join", "except all"]),
+        (f"Select a.k, Count(*) As n From {A}, {B} Where a.k = b.k And a.a > b.a Group By a.k", ["join", "groups"]),
+    ],
+)
+def test_a_join_is_made_once_and_tests_comparisons_itself(
+    text: str, titles: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: dict[int, Stage] = {}
+    usual = LocalFlows.stage
+
+    def noted(flows: LocalFlows, stage: Stage, inputs: Sequence[pa.Table]) -> pa.Table:
+        stages[stage.number] = stage
+        return usual(flows, stage, inputs)
+
+    monkeypatch.setattr(LocalFlows, "stage", noted)
+    given = case(text)
+    LocalEngine(given, bound(given)).answer()
+    found = [each for each in stages.values() if each.title.split(",")[0] in titles]
+    assert [each.title.split(",")[0] for each in found] == titles
+    assert [each.sign for each in found[0].make.values[2]] == [">"]
