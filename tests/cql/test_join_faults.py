@@ -19,7 +19,7 @@ from tiers import tiers
 
 PAGE_BYTES = 4096
 NAN = float("nan")
-ROWS = 18
+ROWS = 12
 PLANS: list[tuple[JoinPlan, bool]] = [("auto", True), ("auto", False), ("fixed", True), ("xjoin", True)]
 """How it is joined, and whether hash codes collide."""
 WINDOWS = ("[Range 4 Seconds]", "[Rows 6]", "[Rows Unbounded]")
@@ -75,7 +75,7 @@ def case(fault: Fault, sides: tuple[str, str] | None = None) -> Case:
             for n in range(0 if name == fault.empty else ROWS)
         )
         comes = [row[1] + rng.randint(0, fault.late) for row in rows]
-        arrival = tuple(sorted(range(len(rows)), key=lambda place, comes=comes: comes[place]))
+        arrival = tuple(sorted(range(len(rows)), key=comes.__getitem__))
         streams.append(Stream(name, columns, rows, arrival=arrival, skew=fault.late))
     inputs = [f"s{n + 1} {window} As {alias}" for n, (window, alias) in enumerate(zip(WINDOWS, "xyz", strict=True))]
     if sides is None:
@@ -85,7 +85,7 @@ def case(fault: Fault, sides: tuple[str, str] | None = None) -> Case:
         second = [each for each in fault.where.split(" And ") if "z." in each]
         text = f"{inputs[0]} {sides[0]} Join {inputs[1]} On {' And '.join(first)} "
         text += f"{sides[1]} Join {inputs[2]} On {' And '.join(second)}"
-    batches = {each.name: (len(each.rows) // 3,) * 3 for each in streams}
+    batches: dict[str, tuple[int, ...]] = {each.name: (len(each.rows) // 3,) * 3 for each in streams}
     return Case(tuple(streams), (), f"Select x.a As a, y.a As b, z.a As c From {text}", Cuts(batches, 2))
 
 
