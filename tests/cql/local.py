@@ -40,6 +40,7 @@ TYPES = {
     "double": pa.float64(),
     "decimal(38, 0)": pa.decimal128(38, 0),
     "decimal(20, 2)": pa.decimal128(20, 2),
+    "decimal(12, 4)": pa.decimal128(12, 4),
     "decimal(9, 2)": pa.decimal128(9, 2),
     "boolean": pa.bool_(),
     "date": pa.date32(),

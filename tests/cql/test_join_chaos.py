@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from chaos import chaotic_joins
 from cql.comparing import bound, expected
 from cql.join_cases import SHAPES, JoinAuthor, random_join
 from cql.local import LocalEngine
+from cql.streams import Relation
 from seeds import drawn
 
 CASES = 25
@@ -63,9 +65,9 @@ def test_every_shape_is_drawn(shape: str) -> None:
 
 def _shape(seed: int) -> str:
     class Drawn(JoinAuthor):
-        def join_text(self, shape: str, count: int) -> str:
+        def join_text(self, shape: str, count: int, relations: Sequence[Relation] = ()) -> str:
             shapes.append(shape)
-            return super().join_text(shape, count)
+            return super().join_text(shape, count, relations)
 
     shapes: list[str] = []
     Drawn(random.Random(seed).randrange).join_case()

@@ -180,7 +180,7 @@ class _Reader(Generic[Flow]):
 
     def _changing_once(self, plan: Plan) -> Flow:
         match plan:
-            case Filter() if not calls(plan.conditions):
+            case Filter() if not calls(plan.conditions) and not isinstance(plan.input, Join):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
             case Project() if not calls([scalar for _, scalar in plan.items]):
                 return self._backend.project(self._changing(plan.input), [*plan.items, *same(ELEMENT)])
