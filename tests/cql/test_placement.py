@@ -28,7 +28,9 @@ def stream(name: str, rows: int, hot: bool = False) -> Stream:
 
 def run(streams: Sequence[Stream], query: str, place: Place = chosen, cells: int = CELLS) -> tuple[LocalEngine, Case]:
     """An engine that has answered, in two ticks."""
-    halves = {each.name: (len(each.rows) // 2, len(each.rows) - len(each.rows) // 2) for each in streams}
+    halves: dict[str, tuple[int, ...]] = {
+        each.name: (len(each.rows) // 2, len(each.rows) - len(each.rows) // 2) for each in streams
+    }
     case = Case(tuple(streams), (), query, Cuts(halves, cells))
     engine = LocalEngine(case, bound(case), place=place)
     assert engine.answer() == expected(case)

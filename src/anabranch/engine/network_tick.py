@@ -264,11 +264,12 @@ class NetworkTick:
         if cells == 1 or not due or not open_:
             return
         manifest.placements |= {node: step.placement for node, step in open_.items()}
-        views = frozenset(each.view for member in self._members for each in member.program.inputs)
-        joins = {node: step for node, step in open_.items() if is_measurable(step, views)}
+        inputs = [each for member in self._members for each in member.program.inputs]
+        streams = frozenset(each.view for each in inputs if each.is_stream)
+        joins = {node: step for node, step in open_.items() if is_measurable(step, streams)}
         if joins and due >= FEWEST_ROWS:
             steps = list(joins.values())
-            found = measured(steps, self._setting.views, due, cells, begins=self._begins)
+            found = measured(steps, self._setting.views, due, begins=self._begins)
             for node, step, each in zip(joins, steps, found, strict=True):
                 manifest.placements[node] = chosen(step.stage.distributions, cells, each)
 
