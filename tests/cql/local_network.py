@@ -31,6 +31,7 @@ from cql.comparing import bound
 from cql.local import Cells, LocalFlows, relation_of, table_of
 from cql.local_compiler import operators
 from cql.oracle import normalised
+from cql.placing import random_place
 from cql.streams import Case, Row
 
 Sharing = Literal["on", "off", "random"]
@@ -173,7 +174,14 @@ class LocalNetwork:
         self._manifest = Manifest(case.cuts.cells)
         switches = chaos.rng if chaos.switches else None
         self._cells = NetworkCells(
-            case.cuts.cells, few_codes, folder, longest_log, switches, manifest=self._manifest, chaos=chaos
+            case.cuts.cells,
+            few_codes,
+            folder,
+            longest_log,
+            switches,
+            manifest=self._manifest,
+            chaos=chaos,
+            place=random_place(chaos.rng),
         )
         self._arrived: dict[str, list[Row]] = {name: [] for name in self._streams}
         self.queries: dict[str, Running] = {}
@@ -275,7 +283,7 @@ class LocalNetwork:
             for number, node in self._manifest.queries[name].nodes.items():
                 step = self.queries[name].steps[number]
                 uses[node].setdefault(step.tap, step.stage)
-        self._cells.uses = uses
+        self._cells.uses, self._cells.placements = uses, self._manifest.placements
         for name in names:
             state, query = self._manifest.queries[name], self.queries[name]
             self._cells.nodes, self._cells.steps = state.nodes, query.steps

@@ -55,7 +55,7 @@ def change_nodes(manifest: Manifest, query: str, signatures: Mapping[int, str], 
     state = manifest.queries[query]
     nodes = new_nodes(signatures, manifest, owner)
     for stage, node in nodes.items():
-        manifest.nodes[node] = dict(manifest.nodes.get(state.nodes[stage], {}))
+        _copy(manifest, state.nodes[stage], node)
     state.nodes = nodes
     forget_nodes(manifest)
 
@@ -106,14 +106,22 @@ def _part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
             far = (state.since, state.position)
             if far not in apart:
                 apart[far] = _unused(signature_of(node), manifest)
-                manifest.nodes[apart[far]] = dict(manifest.nodes.get(node, {}))
+                _copy(manifest, node, apart[far])
             state.nodes[stage] = apart[far]
+
+
+def _copy(manifest: Manifest, node: str, name: str) -> None:
+    """The state of an operator, and where its rows go, under another name."""
+    manifest.nodes[name] = dict(manifest.nodes.get(node, {}))
+    if node in manifest.placements:
+        manifest.placements[name] = manifest.placements[node]
 
 
 def forget_nodes(manifest: Manifest) -> None:
     """Forget operators that no query uses."""
     used = {node for state in manifest.queries.values() for node in state.nodes.values()}
     manifest.nodes = {node: manifest.nodes.get(node, {}) for node in sorted(used)}
+    manifest.placements = {node: placement for node, placement in manifest.placements.items() if node in used}
 
 
 def signature_of(node: str) -> str:

@@ -21,11 +21,13 @@ from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
 from anabranch.engine.layout import STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.pass_through import PATHS, pass_through
+from anabranch.engine.placing import FEWEST_ROWS, is_measurable, measured
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Scalar
 from anabranch.model.names import quoted
 from anabranch.operators.base import Tick
 from anabranch.ordering.base import Seed
+from anabranch.planning.placement import chosen
 from anabranch.planning.stages import first
 from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Slots
@@ -33,7 +35,7 @@ from anabranch.spark.continuous.flows import View
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.hosted_task import HostedTask
 from anabranch.spark.continuous.layer_exchange import LayerExchange, LayerExchanges
-from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
+from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, Inputs, LookUpStep, Program
 from anabranch.spark.continuous.tap_outputs import TapOutput
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
@@ -218,7 +220,8 @@ class NetworkTick:
     def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
         """Run a layer; a part of the job if nothing reads what comes out."""
         setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
-        wanted = [each for node in nodes for inputs in self._chosen[node][1].inputs for each in inputs]
+        self._place(nodes)
+        wanted = [each for node in nodes for inputs in self._inputs(node) for each in inputs]
         exchange, slots = setting.exchanges.of(wanted, self._outputs), Slots()
         outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
@@ -247,6 +250,40 @@ class NetworkTick:
                     columns = [f"{slot} AS {quoted(here)}" for here, slot in shown]
                     setting.views.bind(step.view, made.where(f"{NODE} = {number}").selectExpr(*columns))
         return []
+
+    def _place(self, nodes: Sequence[str]) -> None:
+        """Choose where rows of joins go that get their first ones; as it is chosen, it stays."""
+        manifest, cells, due = self._manifest, len(self._setting.grid), self._rows_due
+        open_ = {
+            node: self._chosen[node][1]
+            for node in nodes
+            if self._chosen[node][1].stage.placeable
+            and not manifest.nodes.get(node)
+            and node not in manifest.placements
+        }
+        if cells == 1 or not due or not open_:
+            return
+        manifest.placements |= {node: step.placement for node, step in open_.items()}
+        inputs = [each for member in self._members for each in member.program.inputs]
+        streams = frozenset(each.view for each in inputs if each.is_stream)
+        joins = {node: step for node, step in open_.items() if is_measurable(step, streams)}
+        if joins and due >= FEWEST_ROWS:
+            steps = list(joins.values())
+            found = measured(steps, self._setting.views, due, begins=self._begins)
+            for node, step, each in zip(joins, steps, found, strict=True):
+                manifest.placements[node] = chosen(step.stage.distributions, cells, each)
+
+    @property
+    def _rows_due(self) -> int:
+        """About how many rows of streams are due."""
+        names = {each.name for member in self._members for each in member.program.inputs if each.kind == "came"}
+        files = [file for name in names for file in self._manifest.buffer(name)]
+        return sum(file.rows for file in files if file.last >= self._tick.start and file.first < self._tick.until)
+
+    def _inputs(self, node: str) -> Inputs:
+        """What an operator wants, sent to where its state is."""
+        step = self._chosen[node][1]
+        return step.placed(self._manifest.placements.get(node, step.placement), self._setting.grid)
 
     @cached_property
     def _by_name(self) -> set[str]:
@@ -286,7 +323,7 @@ class NetworkTick:
             taps,
             step.columns,
             step.schema,
-            tuple(tuple(map(exchange.found, inputs)) for inputs in step.inputs),
+            tuple(tuple(map(exchange.found, inputs)) for inputs in self._inputs(node)),
             replace(self._tick, origin=first(member.state.origins, stage.streams), slides=stage.slides),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,

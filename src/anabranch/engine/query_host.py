@@ -71,7 +71,8 @@ class QueryHost:
         folds = self._runtime.folds(self._registry.queries).values()
         folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
         look_ups, joins = self._runtime.look_ups(query), self.join_report(query).lines()
-        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups, *joins]
+        placed = self._runtime.placed(query.name, self._checkpoint.manifest)
+        return [*self._runtime.described(query.name), *placed, *shared, *summed, *folded, *look_ups, *joins]
 
     def failed(self, event: QueryFailed) -> None:
         """Add a failure to the engine's events."""

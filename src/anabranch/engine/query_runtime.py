@@ -229,6 +229,16 @@ class QueryRuntime:
         words = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
         return words or pair_by_pair(plan)
 
+    def placed(self, name: str, manifest: Manifest) -> list[str]:
+        """Where the rows of a query's joins go, in words."""
+        lines, state = [], manifest.queries[name]
+        for step in self._programs[name].operators if len(self._grid) > 1 else ():
+            if step.stage.placeable:
+                placement = manifest.placements.get(state.nodes[step.stage.number], step.placement)
+                inputs = distinct_names(step.stage.inputs or tuple(map(str, range(1, len(step.inputs) + 1))))
+                lines.append(f"rows of {step.title}: {placement.in_words(step.stage.distributions, inputs)}")
+        return lines
+
     def joined(self, name: str) -> dict[int, tuple[str, ...]]:
         """What the joins of a query call their inputs, by stage."""
         program = self._programs.get(name)

@@ -31,11 +31,14 @@ class Distribution:
     codes
         Columns to add: a name, and the columns of which it is the hash code.
     routes
-        For every dimension of the grid of cells the columns whose code chooses the place, or None: to all places.
+        For every dimension in which cells may lie the columns whose code chooses the place, or None: to all places.
+    rows
+        Columns whose code tells rows of the same key apart, so that a hot key may be spread; none if it may not.
     """
 
     codes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     routes: tuple[tuple[str, ...] | None, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,12 @@ class Stage:
     @property
     def single(self) -> bool:
         """Whether all rows meet in one cell."""
-        return not any(self.distributions[0].routes)
+        return not any(any(each.routes) for each in self.distributions)
+
+    @property
+    def placeable(self) -> bool:
+        """Whether there is a choice to which cells rows go."""
+        return len(self.distributions) > 1 and not self.single
 
 
 class Backend(Protocol[Flow]):
