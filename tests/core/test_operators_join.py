@@ -39,6 +39,7 @@ class Case:
     tree: bool = False
     cache_bytes: int = 0
     constraints: bool = False
+    limit: int | None = None
 
     def start(self) -> Operator:
         if self.tree:
@@ -47,6 +48,7 @@ class Case:
             return ConstrainedJoin(self.inputs, self.keys, self.comparisons, "auto", "exact")
         join = MultiJoin(self.inputs, self.keys, self.comparisons, cache_bytes=self.cache_bytes)
         join.pin(dict(enumerate(self.orders or ())))
+        join.limit_memory(self.limit)
         return join
 
 
@@ -71,14 +73,16 @@ CASES = {
 }
 
 
+PLAIN = tuple(CASES)
 MANY = {name: case for name, case in CASES.items() if case.inputs > 2}
 CASES |= {f"{name}, as a tree": replace(case, tree=True) for name, case in MANY.items()}
 CASES |= {f"{name}, with caches": replace(case, cache_bytes=2**20) for name, case in MANY.items()}
 CASES |= {f"{name}, with a page": replace(case, cache_bytes=1000) for name, case in MANY.items() if name != "all cross"}
+CASES |= {f"{name}, in {limit} bytes": replace(CASES[name], limit=limit) for name in PLAIN for limit in (0, 3000)}
 CASES |= {
     f"{name}, with constraints": replace(case, constraints=True)
     for name, case in CASES.items()
-    if not case.tree and not case.cache_bytes
+    if not case.tree and not case.cache_bytes and case.limit is None
 }
 
 
@@ -214,7 +218,9 @@ def test_any_cut_gives_the_definition(name: str, seed: int) -> None:
             assert all(row["_start"] < row["_end"] for row in found)
 
 
-RANGED = [f"{name}{kind}" for name in ("two", "star", "theta chain") for kind in ("", ", with caches")]
+RANGED = [
+    f"{name}{kind}" for name in ("two", "star", "theta chain") for kind in ("", ", with caches", ", in 3000 bytes")
+]
 
 
 @pytest.mark.usefixtures("eager", "kernels")
@@ -248,7 +254,9 @@ def test_joins_over_shorter_windows_are_cut_from_those_over_the_longest(name: st
 
 def ranged(case: Case, inputs: tuple[int, ...], wanted: tuple[Port, ...]) -> MultiJoin:
     ranges = JoinRanges(inputs, tuple(sorted(set(wanted))))
-    return MultiJoin(case.inputs, case.keys, case.comparisons, cache_bytes=case.cache_bytes, ranges=ranges)
+    join = MultiJoin(case.inputs, case.keys, case.comparisons, cache_bytes=case.cache_bytes, ranges=ranges)
+    join.limit_memory(case.limit)
+    return join
 
 
 def ends_of(row: Row, length: int | None) -> Row:

@@ -115,6 +115,14 @@ class Operator(ABC):
         """How much caches of joins may take from now on; of no use to operators that join nothing."""
         return
 
+    def limit_memory(self, limit: int | None) -> None:
+        """Take so many bytes of memory from now on, if that is possible; None takes what is needed."""
+        return
+
+    def take_peak(self) -> int:
+        """The most bytes in memory since the last call, approximately."""
+        return self.held_bytes
+
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call; other operators report nothing."""
         return ()

@@ -52,17 +52,32 @@ class Payload:
         """Bytes in memory, approximately."""
         return sum(column.nbytes for column in self._fixed.values()) + self._chunks.nbytes
 
-    def append(self, table: pa.Table) -> None:
-        """Add rows."""
+    def append(self, table: pa.Table, *, for_now: bool = False) -> None:
+        """Add rows; `for_now` if `shorten` takes them away again."""
         if self._schema is None:
             self._schema = table.schema.remove_metadata()
             self._fixed = {field.name: _FixedColumn(field.type) for field in self._schema if _is_fixed(field.type)}
             self._others = [name for name in table.column_names if name not in self._fixed]
         for name, column in self._fixed.items():
             column.append(table.column(name))
-        if self._others:
+        if self._others and for_now:
+            self._chunks.append_for_now(table.select(self._others))
+        elif self._others:
             self._chunks.append(table.select(self._others))
         self._rows += len(table)
+
+    def shorten(self, length: int) -> None:
+        """Drop the rows that were added for now, so that so many are left."""
+        self._chunks.shorten(length)
+        for column in self._fixed.values():
+            column.shorten(length)
+        self._rows = length
+
+    def fit(self) -> None:
+        """Take no more memory than the rows need."""
+        for column in self._fixed.values():
+            column.fit()
+        self._chunks.fit()
 
     def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
         """All columns, or those named, of rows, each time they are asked for."""
@@ -85,9 +100,9 @@ class Payload:
             column.keep(wanted)
         self._rows = self._rows - wanted.start if isinstance(wanted, slice) else int(np.count_nonzero(wanted))
 
-    def table(self) -> pa.Table:
-        """All rows and columns, in order: what `append` takes."""
-        return self.take(np.arange(self._rows))
+    def table(self, first: int = 0, until: int | None = None) -> pa.Table:
+        """All columns of rows in order, all or from one number to before another: what `append` takes."""
+        return self.take(np.arange(first, self._rows if until is None else until))
 
 
 class _FixedColumn:
@@ -111,6 +126,16 @@ class _FixedColumn:
             self._values.append(self._ints(chunk))
             if self._valid is not None:
                 self._valid.append(chunk.is_valid().to_numpy(zero_copy_only=False))
+
+    def shorten(self, length: int) -> None:
+        for column in (self._values, self._valid):
+            if column is not None:
+                column.shorten(length)
+
+    def fit(self) -> None:
+        for column in (self._values, self._valid):
+            if column is not None:
+                column.fit()
 
     def _ints(self, chunk: pa.Array) -> npt.NDArray[np.int64]:
         data = chunk.buffers()[1]
