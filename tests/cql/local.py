@@ -46,6 +46,8 @@ TYPES = {
 }
 SEQUENCE = "_sequence"
 SHORT_LOG = 2
+LIMITS = (0, 500, 2000, 5000, 20_000, None)
+"""Of the memory of an operator."""
 ALONE = "alone"
 
 connection = duckdb.connect(config={"threads": 1})
@@ -90,6 +92,7 @@ class Cells:
     longest_log: int = LONGEST_LOG
     switches: random.Random | None = None
     chaotic: JoinChaos | None = None
+    memory: random.Random | None = None
     states: dict[tuple[str, int, tuple[str, ...]], CellState] = field(default_factory=dict)
     logs: dict[tuple[str, int], list[Segment]] = field(default_factory=dict)
 
@@ -122,6 +125,8 @@ class Cells:
         make = partial(TappedOperator, stage.make, taps)
         state = self.states.setdefault((*key, (*names, *sorted(taps))), CellState(make, columns, table.schema, names))
         log = self.logs.get(key, [])
+        if self.memory is not None:
+            state.limit_memory(self.memory.choice(LIMITS))
         if self.folder is not None:
             state.catch_up(log, self.folder, tick)
         if self.switches is not None:
@@ -347,6 +352,8 @@ class LocalEngine:
         What becomes of rows that joins do not need.
     keys
         Columns that are declared to be keys, by stream.
+    memory
+        Chooses another limit of memory for every operator before every tick.
     """
 
     def __init__(
@@ -362,12 +369,13 @@ class LocalEngine:
         chaos: JoinChaos | None = None,
         constraints: Mode = "off",
         keys: Mapping[str, tuple[str, ...]] | None = None,
+        memory: random.Random | None = None,
     ) -> None:
         self._query = query
         self._join, self._constraints, self._keys = join, constraints, keys or {}
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
-        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos)
+        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos, memory)
         self._restart_every = restart_every
         self._batches = case.cuts.batches
         self._inputs = scans(query.plan, "stream")

@@ -75,10 +75,17 @@ class Tick:
 class Operator(ABC):
     """One stateful operator in one cell.
 
+    Attributes
+    ----------
+    goes_to_disk
+        Whether it can keep to a limit of memory, by putting rows on disk.
+
     `advance` is called tick after tick, each starting where the last one ended. It is a function of the inputs alone:
     the same inputs in other ticks, or in another order of rows, give the same relation. Inputs say nothing about the
     time before `tick.start`, except that elements from `EVER` stand for what was always there.
     """
+
+    goes_to_disk = False
 
     @abstractmethod
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:

@@ -109,7 +109,17 @@ class ColdWindows:
 
     def needed_for(self, more: int) -> bool:
         """Whether something is on disk, or would have to go if so many bytes came."""
+        if self.limit is None and len(self):
+            self._come_home()
         return self.limit is not None and (len(self) > 0 or self.held_bytes + more > FULL * self.limit)
+
+    def _come_home(self) -> None:
+        """Everything is in memory again."""
+        for number, window in enumerate(self._windows):
+            tables = list(self._cold[number].tables())
+            self._cold[number] = ColdRows(self._keys[number])
+            for table in tables:
+                window.append(stacked([table]))
 
     def whole(self, number: int) -> pa.Table:
         """All rows of an input, oldest first; those on disk are not read before they are asked for."""

@@ -73,6 +73,8 @@ class ConstrainedJoin(MultiJoin):
         Inputs that take rows back: then whole windows are kept.
     """
 
+    goes_to_disk = False  # by constraints, not by a limit
+
     def __init__(
         self,
         inputs: int,
@@ -120,8 +122,6 @@ class ConstrainedJoin(MultiJoin):
 
     def limit_memory(self, limit: int | None) -> None:
         """Which rows go, constraints say."""
-        if self.idle:
-            super().limit_memory(limit)
 
     def limit_caches(self, cache_bytes: int) -> None:
         """There are none where rows go: they go too often."""

@@ -83,6 +83,8 @@ class MultiJoin(Operator):
         Inputs that are windows over time, and for which lengths of them the join is wanted.
     """
 
+    goes_to_disk = True
+
     def __init__(
         self,
         inputs: int,

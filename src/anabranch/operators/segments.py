@@ -98,10 +98,17 @@ class CellState:
         self._columns = columns
         self._schema = schema
         self._in_files = {name: f"%{place}" for place, name in enumerate(names)}
+        self._limit: int | None = None
         self._begin()
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Take so many bytes of memory from now on, as far as the operator can."""
+        self._limit = limit
+        self.operator.limit_memory(limit)
 
     def _begin(self) -> None:
         self.operator = self._make()
+        self.operator.limit_memory(self._limit)
         self._applied: list[Segment] = []
         self._until = EVER
 
@@ -136,6 +143,7 @@ class CellState:
         stamp = json.loads(tables[0].schema.metadata[_TICK])
         if segment.kind == "snapshot":
             self.operator = self._make()
+            self.operator.limit_memory(self._limit)
             self.operator.restore(tables[1:])
             self._until = stamp["until"]
         else:
