@@ -14,7 +14,7 @@ import pytest
 from anabranch.constraints.config import ConstraintConfig
 from anabranch.joins import overlaps, window_store
 from anabranch.joins.cache_candidates import Candidate
-from anabranch.operators import constrained_join, join_window, table_chunks
+from anabranch.operators import cold_windows, constrained_join, join_window, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Operator, Port, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.constrained_join import ConstrainedJoin
@@ -93,6 +93,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(join_window, "SETTLE_SHARE", 0.0)
         monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
         monkeypatch.setattr(overlaps, "MOST_CANDIDATES", 0)
+        monkeypatch.setattr(cold_windows, "LEAST_BYTES", 100)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.operators import cold_windows
 from cql.comparing import bound, expected
 from cql.local import LocalEngine, joins
 from cql.streams import SECOND, Case, Cuts, Stream
@@ -31,6 +32,13 @@ QUERIES = {
     ),
     "changes": "Select Istream(p.k As k, c.t As t) From p [Range 20 Seconds], c [Rows 9] Where p.k = c.k",
 }
+
+
+@pytest.fixture(autouse=True, params=[64, 65_536])
+def least_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cold_windows, "LEAST_BYTES", request.param)
+
+
 COLUMNS = (("k", "bigint"), ("j", "bigint"), ("v", "bigint"), ("t", "string"))
 
 

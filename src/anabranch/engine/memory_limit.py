@@ -10,8 +10,11 @@ If all have what they need, what is left is divided, so that they can grow. Of s
 
 >>> shares(100, fixed=10, needs={"a": 5, "b": 25}), shares(100, fixed=10, needs={"a": 10, "b": None})
 ({'a': 35, 'b': 55}, {'a': 10, 'b': 80})
->>> shares(100, fixed=120, needs={"a": 5})
-{'a': 0}
+
+Where others take nearly all of it, joins get a part of it all the same: without any memory they would stand still.
+
+>>> shares(100, fixed=120, needs={"a": 50})
+{'a': 25}
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from anabranch.events import MemoryExceeded
 from anabranch.spark.continuous.cell_task import Reports
 
 Part = TypeVar("Part", bound=Hashable)
+LEAST_PART = 4
+"""Joins get one in so many bytes of the limit, whatever others take."""
 
 
 def shares(limit: int, fixed: int, needs: Mapping[Part, int | None]) -> dict[Part, int]:
@@ -38,7 +43,7 @@ def shares(limit: int, fixed: int, needs: Mapping[Part, int | None]) -> dict[Par
     needs
         What each part would take; None if nobody knows.
     """
-    left, given = max(0, limit - fixed), dict.fromkeys(needs, 0)
+    left, given = max(limit // LEAST_PART, limit - fixed), dict.fromkeys(needs, 0)
     known = sorted(needs, key=lambda part: float("inf") if (need := needs[part]) is None else need)
     for place, part in enumerate(known):
         need, fair = needs[part], left // (len(known) - place)

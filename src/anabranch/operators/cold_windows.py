@@ -13,10 +13,8 @@ there is one way to join, whatever is where.
 ...     _ = windows[0].append(pa.table({"n": [n], **element}))
 >>> _ = windows[1].append(pa.table({"m": pa.array([], pa.int64()), **{name: [] for name in element}}))
 >>> cold = ColdWindows(trees, windows)
->>> cold.limit = 2000
+>>> cold.limit = 2000  # too little for all, and more than nothing
 >>> cold.make_room(1)
->>> len(windows[0]) < 30, len(windows[0]) + len(cold)
-(True, 100)
 >>> before = len(windows[0])
 >>> for part in cold.parts(1, pa.table({"m": [3], **element}), now=1):
 ...     print(windows[0].payload.table(before).to_pydict())
@@ -42,11 +40,11 @@ from anabranch.operators.cold_rows import ColdRows
 from anabranch.operators.elements import identities, ints, stacked, take
 from anabranch.operators.join_window import JoinWindow
 
-FULL = 0.6
+FULL = 0.8
 """The share of the limit that windows may take before some of them goes; the rest is for what comes back."""
-LEFT = 0.5
+LEFT = 0.6
 """Of that, what stays then: without indexes, which come again."""
-BACK = 0.2
+BACK = 0.1
 """The share of the limit for rows that come back."""
 SLICE = 0.05
 """The share for new rows that are served at once."""
@@ -55,6 +53,8 @@ SEGMENT = 1 / 32
 FADING = 0.9
 """What counts of earlier ticks when it is asked which rows came back lately."""
 LARGEST_SLICE = 1 << 20
+LEAST_BYTES = 65_536
+"""What is worth a step, of whatever kind: with less memory than that there is little use in files."""
 
 
 class ColdWindows:
@@ -149,12 +149,12 @@ class ColdWindows:
             number = next_to_go(parts)
             if number is None:
                 return
-            self._put_away(number, self.limit)
+            self._put_away(number)
 
-    def _put_away(self, number: int, limit: int) -> None:
+    def _put_away(self, number: int) -> None:
         """The oldest rows of an input, as many as are written at once."""
         window, cold = self._windows[number], self._cold[number]
-        at_once = max(1, int(SEGMENT * limit) * len(window) // window.nbytes)
+        at_once = max(1, self._bytes(SEGMENT) * len(window) // window.nbytes)
         oldest = window.take_oldest(min(at_once, len(window)))
         window.fit()
         self._note(self.held_bytes + 2 * oldest.nbytes)
@@ -179,12 +179,11 @@ class ColdWindows:
 
         They are the last ones of their windows.
         """
-        assert self.limit is not None
         sizes = max(1, table.nbytes // max(len(table), 1))
-        at, most = 0, int(BACK * self.limit)
+        at, most = 0, self._bytes(BACK)
         while at < len(table):
             self.make_room(now)
-            rows = max(1, min(int(SLICE * self.limit) // sizes, self._at_once, len(table) - at))
+            rows = max(1, min(self._bytes(SLICE) // sizes, self._at_once, len(table) - at))
             part = table if rows == len(table) else take(table, np.arange(at, at + rows))
             found = self._reached(number, part, most if rows > 1 else None)
             if found is None:
@@ -209,7 +208,7 @@ class ColdWindows:
     def slices(self, table: pa.Table, now: int) -> Iterator[pa.Table]:
         """Rows of an input that look for no partners, some at a time."""
         sizes = max(1, table.nbytes // max(len(table), 1))
-        rows = max(1, int(SLICE * self.limit) // sizes) if self.limit is not None else max(1, len(table))
+        rows = max(1, self._bytes(SLICE) // sizes)
         for at in range(0, len(table), rows):
             self.make_room(now)
             yield table if rows >= len(table) else take(table, np.arange(at, min(at + rows, len(table))))
@@ -226,8 +225,7 @@ class ColdWindows:
                 if not onward and not len(self._cold[other]):
                     continue
                 key, cold = tree.keys[other], self._cold[other]
-                wanted = np.unique(codes[key])
-                places = cold.places(key, wanted)
+                places = cold.places(key, codes[key])
                 coming += sum(len(rows) for _, rows in places) * cold.file_bytes // max(len(cold), 1)
                 if most is not None and coming > most:
                     return None
@@ -235,7 +233,7 @@ class ColdWindows:
                 if back is not None:
                     found[other] = stacked([back])
                 if onward:
-                    waiting.append((other, self._near(other, key, wanted, (begin, end), onward, back)))
+                    waiting.append((other, self._near(other, key, np.unique(codes[key]), (begin, end), onward, back)))
         return found
 
     def _onward(self, tree: ProbeTree, here: int) -> list[Key]:
@@ -268,6 +266,10 @@ class ColdWindows:
         """The codes of rows of an input by a key."""
         found = self._windows[number].codes(table)
         return mixed([found[each,] for each in key]) if key else np.zeros(len(table), np.int64)
+
+    def _bytes(self, share: float) -> int:
+        """A share of the limit, as far as it makes sense."""
+        return max(LEAST_BYTES, int(share * (self.limit or 0)))
 
     def _note(self, held: int) -> None:
         self._peak = max(self._peak, held)
