@@ -301,7 +301,7 @@ class QueryRuntime:
         for name, program in self._programs.items():
             for step in program.operators:
                 node = manifest.queries[name].nodes[step.stage.number]
-                found[node] = [self._grid.one(step.signature)] if step.stage.single else range(len(self._grid))
+                found[node] = [self._grid.one(step.signature)] if step.stage.single else self._grid.values
         return found
 
     def direct(
