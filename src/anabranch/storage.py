@@ -244,15 +244,19 @@ class ScratchFile:
         hint = "the disk may be failing; the rows are in the checkpoint, so start again"
         with self._in_words("read", hint):
             _pass("read", self.folder)
-            if self._map is None or len(self._map) < block.offset + block.bytes:
-                self._map = mmap.mmap(self._number, self.bytes, prot=mmap.PROT_READ)
-            data = memoryview(self._map)[block.offset : block.offset + block.bytes]
+            data = self.whole()[block.offset : block.offset + block.bytes]
         if block.offset not in self._tested:
             if zlib.crc32(data) != block.checksum:
                 what = f"rows that were put out of memory, in {str(self.folder)!r}, are damaged"
                 raise ResourceError(what, hint=hint)
             self._tested.add(block.offset)
         return data
+
+    def whole(self) -> memoryview:
+        """All that was written so far, mapped and not compared with anything."""
+        if self._map is None or len(self._map) < self.bytes:
+            self._map = mmap.mmap(self._number, self.bytes, prot=mmap.PROT_READ)
+        return memoryview(self._map)
 
     @contextmanager
     def _in_words(self, what: str, hint: str) -> Iterator[None]:

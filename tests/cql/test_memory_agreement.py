@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -85,5 +83,8 @@ def test_rows_did_go_to_disk() -> None:
 class Nothing(random.Random):
     """Always chooses what comes first."""
 
-    def choice(self, seq: Sequence[Any]) -> Any:
-        return seq[0]
+    def random(self) -> float:
+        return 0.0
+
+    def getrandbits(self, k: int, /) -> int:
+        return 0

@@ -28,6 +28,7 @@ def rows(spark: SparkSession, first: int, until: int) -> DataFrame:
     )
 
 
+@pytest.mark.full(reason="more state than the smallest limit")
 def test_joins_keep_to_the_limit_and_answer_the_same(spark: SparkSession) -> None:
     made = ab.Engine(spark, cells=2, memory=LIMIT)
     for name in ("calls", "hosts"):

@@ -60,7 +60,7 @@ class ColdSegment:
     def __init__(self, table: pa.Table, codes: Mapping[Key, Counts]) -> None:
         self._file = storage.ScratchFile()
         self._schema = table.schema
-        self._rows = table.num_rows
+        self._rows: int = table.num_rows
         self._gone: Mask | None = None
         self.ends = int(pc.max(table[END]).as_py())
         self._keys = {key: self._sorted(values) for key, values in codes.items()}
@@ -72,13 +72,14 @@ class ColdSegment:
     @property
     def rows(self) -> int:
         """Rows that have not been taken out."""
-        return self._rows - (int(np.count_nonzero(self._gone)) if self._gone is not None else 0)
+        gone = int(np.count_nonzero(self._gone)) if self._gone is not None else 0
+        return self._rows - gone
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         gone = self._gone.nbytes if self._gone is not None else 0
-        return gone + sum(each.filter.nbytes for each in self._keys.values())
+        return int(gone) + sum(each.filter.nbytes for each in self._keys.values())
 
     @property
     def file_bytes(self) -> int:
@@ -124,8 +125,14 @@ class ColdSegment:
         return found if self._gone is None else found[~self._gone]
 
     def table(self) -> pa.Table:
-        """All rows."""
-        return self.take(np.arange(self._rows) if self._gone is None else np.flatnonzero(~self._gone))
+        """All rows; as long as none has been taken out they stay in the file, which is mapped."""
+        if self._gone is not None:
+            return self.take(np.flatnonzero(~self._gone))
+        found = {name: self._read_fixed(name, slice(None)) for name in self._fixed}
+        if self._blocks:
+            others = pa.concat_tables(map(self._read, self._blocks))
+            found |= dict(zip(others.column_names, others.columns, strict=True))
+        return pa.table({name: found[name] for name in self._schema.names}, schema=self._schema)
 
     def _sorted(self, codes: Counts) -> _Sorted:
         order = np.argsort(codes, kind="stable")
@@ -140,7 +147,10 @@ class ColdSegment:
         valid = column.is_valid().to_numpy() if column.null_count else None
         return _Fixed(self._file.write(values.data), None if valid is None else self._file.write(valid.data))
 
-    def _read_fixed(self, name: str, rows: Rows) -> pa.Array:
+    def _read(self, block: storage.Block) -> pa.Table:
+        return pa.ipc.open_stream(pa.py_buffer(self._file.view(block))).read_all()
+
+    def _read_fixed(self, name: str, rows: Rows | slice) -> pa.Array:
         kind, where = self._schema.field(name).type, self._fixed[name]
         valid = None if where.valid is None else np.frombuffer(self._file.view(where.valid), np.bool_)[rows]
         return of_ints(kind, np.frombuffer(self._file.view(where.values), ints_of(kind))[rows], valid)
@@ -150,9 +160,7 @@ class ColdSegment:
         first, last = (int(rows[place]) // ROWS_IN_BLOCK if len(rows) else 0 for place in (0, -1))
         bounds = np.searchsorted(rows, np.arange(first, last + 2) * ROWS_IN_BLOCK).tolist()
         return pa.concat_tables(
-            pa.ipc.open_stream(pa.py_buffer(self._file.view(self._blocks[block])))
-            .read_all()
-            .take(pa.array(rows[low:high] - block * ROWS_IN_BLOCK))
+            self._read(self._blocks[block]).take(pa.array(rows[low:high] - block * ROWS_IN_BLOCK))
             for block, low, high in zip(range(first, last + 1), bounds[:-1], bounds[1:], strict=True)
             if low < high or block == first
         )

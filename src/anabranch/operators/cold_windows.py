@@ -25,7 +25,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -252,7 +252,7 @@ class ColdWindows:
         interval: tuple[Counts, Counts],
         onward: Sequence[Key],
         back: pa.Table | None,
-    ) -> Mapping[Key, Counts]:
+    ) -> dict[Key, Counts]:
         """The codes by which rows of an input, in memory and from disk, lead on."""
         store = self._windows[number].store
         begin, end = (np.repeat(each, len(wanted)) for each in interval)

@@ -137,7 +137,7 @@ class _FixedColumn:
                 column.fit()
 
     def take(self, rows: Rows) -> pa.Array:
-        valid = None if self._valid is None else self._valid.values[rows]
+        valid = None if self._valid is None else self._valid.values[rows].astype(np.bool_, copy=False)
         return of_ints(self._kind, self._values.values.take(rows), valid)
 
     def keep(self, wanted: slice | Flags) -> None:

@@ -20,8 +20,8 @@ S. Babu, J. Widom, *Continuous Queries over Data Streams*, SIGMOD Record 2001: S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from anabranch.logical_plan import (
@@ -88,6 +88,11 @@ def state_of(plan: Plan, title: str) -> StateOf:
     return max(found, key=lambda each: ORDER.index(each.growth), default=other)
 
 
+def states(plan: Plan) -> Iterator[tuple[str, StateOf]]:
+    """What the operators of a query that is not run keep, by what they do."""
+    yield from ((title, state_of(plan, title)) for title in OPERATORS if _nodes(plan, title))
+
+
 def _nodes(plan: Plan, title: str) -> list[Plan]:
     every = list(walk(plan))
     if title.startswith("join"):
@@ -101,6 +106,8 @@ def _nodes(plan: Plan, title: str) -> list[Plan]:
     return [each for each in every if isinstance(each, Member)] if title not in CHANGES else []
 
 
+LEAVING = "let rows leave after a time, as in [Partition By k Rows 5 Range 1 Day]"
+OPERATORS = ("window of rows", "join", "groups", "distinct")
 CHANGES = ("relation", "istream", "dstream", "Rstream")
 
 
@@ -117,8 +124,8 @@ def _state(node: Plan) -> StateOf | None:
         case Window():
             growth = growth_of(node)
             by = f" of each {' and '.join(map(without_number, node.partition))}" if node.partition else ""
-            hint = "a time after which rows leave bounds it, as in Rows 5 Range 1 Day" if growth != "bounded" else ""
-            return StateOf(f"the last {node.rows:,} rows{by} of {title_of(node)}", growth, hint)
+            rows = f"the last {node.rows:,} rows{by} of {title_of(node)}"
+            return StateOf(rows, growth, LEAVING if growth != "bounded" else "")
         case Distinct() | SetOperation():
             growth = growth_of(node)
             return StateOf("each different row once", growth, _hint(node.inputs, growth))
@@ -132,7 +139,9 @@ def _worst(plans: Sequence[Plan]) -> Growth:
 
 def _window(plan: Plan) -> str:
     found = [each for each in walk(plan) if isinstance(each, Window)]
-    return found[-1].describe() if found else "all rows"
+    if not found:
+        return "all rows"
+    return replace(found[-1], partition=tuple(map(without_number, found[-1].partition))).describe()
 
 
 def _hint(inputs: Sequence[Plan], growth: Growth) -> str:
@@ -141,4 +150,4 @@ def _hint(inputs: Sequence[Plan], growth: Growth) -> str:
         return ""
     endless = [each for plan in inputs for each in walk(plan) if isinstance(each, Window) and each.unbounded]
     names = dict.fromkeys(name for each in endless for name in scans(each, "stream"))
-    return f"give {' and '.join(names)} a window, as in [Range 1 Hour]" if names else ""
+    return f"give {' and '.join(names)} a window, as in [Range 1 Hour]" if names else LEAVING
