@@ -50,6 +50,8 @@ TYPES = {
 }
 SEQUENCE = "_sequence"
 SHORT_LOG = 2
+LIMITS = (0, 500, 2000, 5000, 20_000, None)
+"""Of the memory of an operator."""
 ALONE = "alone"
 
 connection = duckdb.connect(config={"threads": 1})
@@ -94,6 +96,7 @@ class Cells:
     longest_log: int = LONGEST_LOG
     switches: random.Random | None = None
     chaotic: JoinChaos | None = None
+    memory: random.Random | None = None
     states: dict[tuple[str, int, tuple[str, ...]], CellState] = field(default_factory=dict)
     logs: dict[tuple[str, int], list[Segment]] = field(default_factory=dict)
     place: Place = chosen
@@ -129,6 +132,8 @@ class Cells:
         make = partial(TappedOperator, stage.make, taps)
         state = self.states.setdefault((*key, (*names, *sorted(taps))), CellState(make, columns, table.schema, names))
         log = self.logs.get(key, [])
+        if self.memory is not None:
+            state.limit_memory(self.memory.choice(LIMITS))
         if self.folder is not None:
             state.catch_up(log, self.folder, tick)
         if self.switches is not None:
@@ -361,6 +366,8 @@ class LocalEngine:
         Columns that are declared to be keys, by stream.
     place
         Chooses where rows of joins go.
+    memory
+        Chooses another limit of memory for every operator before every tick.
     """
 
     def __init__(
@@ -377,12 +384,13 @@ class LocalEngine:
         constraints: Mode = "off",
         keys: Mapping[str, tuple[str, ...]] | None = None,
         place: Place = chosen,
+        memory: random.Random | None = None,
     ) -> None:
         self._query = query
         self._join, self._constraints, self._keys = join, constraints, keys or {}
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
-        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos, place=place)
+        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos, memory, place=place)
         self._restart_every = restart_every
         self._batches = case.cuts.batches
         self._inputs = scans(query.plan, "stream")

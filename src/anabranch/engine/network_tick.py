@@ -126,6 +126,8 @@ class NetworkTick:
         Where tasks report to.
     rows
         What an input stands for in this tick.
+    limits
+        The bytes of memory that operators may take, by node and cell, if they are limited.
     """
 
     def __init__(
@@ -137,8 +139,10 @@ class NetworkTick:
         prefix: str,
         reports: Address,
         rows: Callable[[Input], DataFrame],
+        limits: Mapping[str, Mapping[int, int]],
     ) -> None:
         self._setting = setting
+        self._limits = limits
         self._members = members
         self._manifest = manifest
         state = members[0].state
@@ -330,6 +334,7 @@ class NetworkTick:
             step.names,
             tuple(self._setting.learned(node).items()),
             max(each.query.join_trace for each in self._members if node in each.state.nodes.values()),
+            self._limits.get(node, {}),
         )
 
     def _answers(self, node: str, tap: str) -> list[AnswerTask]:

@@ -31,6 +31,7 @@ from anabranch.engine.indexes import Indexes
 from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.memory_limit import MemoryLimit
 from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import NetworkQuery, NetworkTick, Setting
 from anabranch.engine.pass_through import Answering, pass_through
@@ -41,6 +42,7 @@ from anabranch.engine.store import WRITTEN_ROW, BufferTask
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
+from anabranch.spark.continuous.cell_task import Reports
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.known_types import KnownTypes, without_constants
@@ -96,6 +98,8 @@ class QueryRuntime:
         What each worker may hold of the states of cells.
     cache_bytes
         What the caches of all joins may take.
+    memory
+        What all operators may take; None if that is not limited.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class QueryRuntime:
         registry: Registry,
         state_bytes: int | None,
         cache_bytes: int,
+        memory: int | None,
     ) -> None:
         self._session = own_session(spark, cells)
         self._folder = folder
@@ -123,6 +128,7 @@ class QueryRuntime:
         self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._folds = Folds(self._views)
         self._folded: dict[str, Folded] = {}
+        self.memory = MemoryLimit(memory)
         self.joins = JoinLedger()
         looked_up, learned = self._indexes.look_up, self.joins.seeds
         exchanges = LayerExchanges(self._grid.each)
@@ -275,7 +281,13 @@ class QueryRuntime:
         return {step.stage.number: step.signature for step in self._programs[name].operators}
 
     def tick(
-        self, queries: Sequence[ContinuousQuery], manifest: Manifest, until: int, prefix: str, reports: Address
+        self,
+        queries: Sequence[ContinuousQuery],
+        manifest: Manifest,
+        until: int,
+        prefix: str,
+        reports: Address,
+        last: Reports,
     ) -> NetworkTick:
         """What queries that are equally far do in a tick."""
         members = [NetworkQuery(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
@@ -290,7 +302,17 @@ class QueryRuntime:
                 return self._due(manifest, state, until, each.name, each.ago)
             return self._known(each, manifest)
 
-        return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows)
+        limits = self.memory.divided(self._cells_of_nodes(manifest), last)
+        return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows, limits)
+
+    def _cells_of_nodes(self, manifest: Manifest) -> dict[str, Sequence[int]]:
+        """The cells in which the operators of all queries run."""
+        found: dict[str, Sequence[int]] = {}
+        for name, program in self._programs.items():
+            for step in program.operators:
+                node = manifest.queries[name].nodes[step.stage.number]
+                found[node] = [self._grid.one(step.signature)] if step.stage.single else self._grid.values
+        return found
 
     def direct(
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool

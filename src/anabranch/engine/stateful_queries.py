@@ -82,7 +82,7 @@ class StatefulQueries:
         try:
             for until, queries in self._together(manifest, advances):
                 join_nodes(manifest, {query.name for query in queries}, self._runtime.taps)
-                tick = self._runtime.tick(queries, manifest, until, prefix, reports)
+                tick = self._runtime.tick(queries, manifest, until, prefix, reports, self.reports)
                 ticks.append(tick)
                 parts += tick.frames()
             written = reduce(DataFrame.union, parts).collect()

@@ -15,6 +15,8 @@ True
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,8 +34,8 @@ class CodeFilter:
     def __init__(self, codes: Counts) -> None:
         words = max(1, len(codes) * BITS_PER_CODE // 64)
         self._words: NDArray[np.uint64] = np.zeros(words, np.uint64)
-        at, bits = self._places(codes)
-        np.bitwise_or.at(self._words, at, bits)
+        hashed = hashes(codes)
+        np.bitwise_or.at(self._words, self._at(hashed), hashed.bits)
 
     @property
     def nbytes(self) -> int:
@@ -42,18 +44,32 @@ class CodeFilter:
 
     def may_have(self, codes: Counts) -> Mask:
         """Whether each code may be among them."""
-        at, bits = self._places(codes)
-        return np.asarray(self._words[at] & bits == bits)
+        return self.may_have_hashed(hashes(codes))
 
-    def _places(self, codes: Counts) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The word of each code, and its bits there."""
-        hashed = codes.astype(np.int64).view(np.uint64).copy()
-        for mix, shift in zip(_MIX, (30, 27), strict=True):
-            hashed ^= hashed >> np.uint64(shift)
-            hashed *= mix
-        hashed ^= hashed >> np.uint64(31)
-        bits = np.zeros(len(codes), np.uint64)
-        for place in range(BITS_IN_WORD):
-            bits |= np.uint64(1) << (hashed >> np.uint64(6 * place) & _SIX_BITS)
-        at = (hashed >> np.uint64(32)) * np.uint64(len(self._words)) >> np.uint64(32)
-        return at.astype(np.int64), bits
+    def may_have_hashed(self, hashed: Hashes) -> Mask:
+        """The same for codes whose hashes are known, as where several filters are asked."""
+        return np.asarray(self._words[self._at(hashed)] & hashed.bits == hashed.bits)
+
+    def _at(self, hashed: Hashes) -> NDArray[np.int64]:
+        """The word of each code."""
+        return (hashed.high * np.uint64(len(self._words)) >> np.uint64(32)).astype(np.int64)
+
+
+class Hashes(NamedTuple):
+    """Of codes: what chooses their word, and their bits there."""
+
+    high: NDArray[np.uint64]
+    bits: NDArray[np.uint64]
+
+
+def hashes(codes: Counts) -> Hashes:
+    """Of codes, for any filter."""
+    hashed = codes.astype(np.int64).view(np.uint64).copy()
+    for mix, shift in zip(_MIX, (30, 27), strict=True):
+        hashed ^= hashed >> np.uint64(shift)
+        hashed *= mix
+    hashed ^= hashed >> np.uint64(31)
+    bits = np.zeros(len(codes), np.uint64)
+    for place in range(BITS_IN_WORD):
+        bits |= np.uint64(1) << (hashed >> np.uint64(6 * place) & _SIX_BITS)
+    return Hashes(hashed >> np.uint64(32), bits)

@@ -73,6 +73,8 @@ class ConstrainedJoin(MultiJoin):
         Inputs that take rows back: then whole windows are kept.
     """
 
+    goes_to_disk = False  # by constraints, not by a limit
+
     def __init__(
         self,
         inputs: int,
@@ -96,7 +98,7 @@ class ConstrainedJoin(MultiJoin):
         self._keeper: Keeper | None = None
         self._kept: list[WindowRows] = []
         near = [sorted({key for one, other, key in self._edges if n in (one, other)}) for n in range(inputs)]
-        self._cold = [ColdRows(keys_of) for keys_of in near]
+        self._aside = [ColdRows(keys_of) for keys_of in near]
         self._void = [0] * inputs
         self._sizes = [0] * inputs
         self._pauses: dict[tuple[int, int], tuple[int, int]] = {}
@@ -118,6 +120,9 @@ class ConstrainedJoin(MultiJoin):
             return "keys of several columns overlap"
         return ""
 
+    def limit_memory(self, limit: int | None) -> None:
+        """Which rows go, constraints say."""
+
     def limit_caches(self, cache_bytes: int) -> None:
         """There are none where rows go: they go too often."""
         if self.idle:
@@ -137,7 +142,7 @@ class ConstrainedJoin(MultiJoin):
         hot = super().snapshot()
         aside = [
             pa.concat_tables([_beside(each.slice(0, 0), _NONE, _NONE), *cold.tables()])
-            for each, cold in zip(hot, self._cold, strict=True)
+            for each, cold in zip(hot, self._aside, strict=True)
         ]
         learned = tuple(getattr(self, name) for name in LEARNED)
         return [*hot, *aside, pa.table({"learned": pa.array([pickle.dumps(learned)], pa.binary())})]
@@ -155,7 +160,7 @@ class ConstrainedJoin(MultiJoin):
             return
         for kept, window in zip(self._kept, self._windows, strict=True):
             kept.rows = window
-        for cold, window, table in zip(self._cold, self._windows, aside, strict=True):
+        for cold, window, table in zip(self._aside, self._windows, aside, strict=True):
             cold.add(table, window.codes(table))
 
     def take_constraints(self) -> ConstraintReport | None:
@@ -167,7 +172,7 @@ class ConstrainedJoin(MultiJoin):
         return ConstraintReport(
             self.config.mode,
             rows=super().held_rows,
-            aside=sum(map(len, self._cold)),
+            aside=sum(map(len, self._aside)),
             aside_bytes=self.file_bytes,
             forgotten=self._forgotten,
             rescued=self._rescued,
@@ -181,12 +186,12 @@ class ConstrainedJoin(MultiJoin):
     def held_bytes(self) -> int:
         """Bytes in memory, with what is known of rows and with the filters of those on disk."""
         beside = self._keeper.nbytes if self._keeper is not None else 0
-        return super().held_bytes + beside + sum(each.nbytes for each in self._cold)
+        return super().held_bytes + beside + sum(each.nbytes for each in self._aside)
 
     @property
     def file_bytes(self) -> int:
         """Bytes on disk."""
-        return sum(each.file_bytes for each in self._cold)
+        return sum(each.file_bytes for each in self._aside)
 
     def _begin(self, schemas: Sequence[pa.Schema]) -> None:
         super()._begin(schemas)
@@ -218,7 +223,7 @@ class ConstrainedJoin(MultiJoin):
     def _bring_back(self, inputs: Sequence[pa.Table]) -> None:
         """Of the rows on disk, those to which new rows lead: they are in their windows for this tick, as old ones."""
         self._returned = []
-        if not any(map(len, self._cold)):
+        if not any(map(len, self._aside)):
             return
         found: dict[int, list[pa.Table]] = {}
         for number, table in enumerate(inputs):
@@ -238,7 +243,7 @@ class ConstrainedJoin(MultiJoin):
             other = two if one == here else one
             if here not in (one, two) or other == back or not self._any_cold(other, here):
                 continue
-            cold = self._cold[other].find(key, np.unique(codes[key]))
+            cold = self._aside[other].find(key, np.unique(codes[key]))
             if cold is not None:
                 found.setdefault(other, []).append(cold)
             onward = [k for a, b, k in self._edges if other in (a, b) and here not in (a, b)]
@@ -254,7 +259,7 @@ class ConstrainedJoin(MultiJoin):
     def _any_cold(self, here: int, back: int) -> bool:
         """Whether rows are on disk of an input, or of one behind it."""
         near = [two if one == here else one for one, two, _ in self._edges if here in (one, two)]
-        return bool(len(self._cold[here])) or any(self._any_cold(each, here) for each in near if each != back)
+        return bool(len(self._aside[here])) or any(self._any_cold(each, here) for each in near if each != back)
 
     def _gathered(self, found: Sequence[Combinations]) -> pa.Table:
         for number, reasons in self._returned:
@@ -283,7 +288,7 @@ class ConstrainedJoin(MultiJoin):
             if over is not None and len(self._kept[number]):
                 self._kept[number].forget(np.arange(before) < over if isinstance(over, int) else over)
         self._sizes = [len(window) for window in self._windows]
-        for cold in self._cold:
+        for cold in self._aside:
             cold.expire(tick.until)
 
     def _follow(self, keeper: Keeper, tick: Tick) -> None:
@@ -365,7 +370,7 @@ class ConstrainedJoin(MultiJoin):
             return
         if self.config.mode == "exact":
             rows = _beside(window.table().filter(pa.array(going)), kept.reason[going], kept.sequence[going])
-            self._cold[number].add(rows, window.codes(rows))
+            self._aside[number].add(rows, window.codes(rows))
         else:
             self._forgotten += count
         kept.forget(going)
@@ -393,7 +398,7 @@ class ConstrainedJoin(MultiJoin):
         key = self._edge_keys[place]
         exact = len(key) == 1 and key[0] in self.pipelines[0].rules.exact
         names = () if exact else self._names(number, place)
-        return duplicates(self._windows[number], self._cold[number], key, names, self._sizes[number])
+        return duplicates(self._windows[number], self._aside[number], key, names, self._sizes[number])
 
 
 def _beside(table: pa.Table, reasons: Bytes | Counts, numbers: Counts) -> pa.Table:

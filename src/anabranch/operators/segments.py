@@ -28,6 +28,7 @@ LOG_PER_STATE = 2
 """A snapshot is written once the log has more than this many times the bytes of the state."""
 SMALLEST_LOG_BYTES = 4_000_000
 """A log up to this size is never replaced for its size."""
+PIECE_BYTES = 2**20
 _TICK = b"anabranch.tick"
 INPUT = "_input"
 
@@ -98,10 +99,17 @@ class CellState:
         self._columns = columns
         self._schema = schema
         self._in_files = {name: f"%{place}" for place, name in enumerate(names)}
+        self._limit: int | None = None
         self._begin()
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Take so many bytes of memory from now on, as far as the operator can."""
+        self._limit = limit
+        self.operator.limit_memory(limit)
 
     def _begin(self) -> None:
         self.operator = self._make()
+        self.operator.limit_memory(self._limit)
         self._applied: list[Segment] = []
         self._until = EVER
 
@@ -132,10 +140,12 @@ class CellState:
 
     def _apply(self, segment: Segment, folder: Path) -> None:
         names = {there: here for here, there in self._in_files.items()}
-        tables = [_renamed(table, names) for table in read_segment(segment, folder)]
+        aside = segment.kind == "snapshot" and self._limit is not None
+        tables = [_renamed(table, names) for table in read_segment(segment, folder, aside=aside)]
         stamp = json.loads(tables[0].schema.metadata[_TICK])
         if segment.kind == "snapshot":
             self.operator = self._make()
+            self.operator.limit_memory(self._limit)
             self.operator.restore(tables[1:])
             self._until = stamp["until"]
         else:
@@ -180,15 +190,22 @@ def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     return renamed.replace_schema_metadata(table.schema.metadata)
 
 
-def read_segment(segment: Segment, folder: Path) -> list[pa.Table]:
-    """The tables of a segment."""
+def read_segment(segment: Segment, folder: Path, *, aside: bool = False) -> list[pa.Table]:
+    """The tables of a segment; if they are to be put `aside` they are in a file of this process, which is mapped."""
     with storage.opened(folder / segment.path) as file:
         file.seek(segment.offset)
-        buffer = pa.BufferReader(file.read_buffer(segment.bytes))
+        buffer = pa.BufferReader(_copied(file, segment.bytes) if aside else file.read_buffer(segment.bytes))
     tables = []
     while buffer.tell() < segment.bytes:
         tables.append(pa.ipc.open_stream(buffer).read_all())
     return tables
+
+
+def _copied(file: pa.NativeFile, size: int) -> pa.Buffer:
+    copy = storage.ScratchFile()
+    for at in range(0, size, PIECE_BYTES):
+        copy.write(memoryview(file.read_buffer(min(PIECE_BYTES, size - at))))
+    return pa.py_buffer(copy.whole())
 
 
 def _write(file: storage.NewFile, tables: Sequence[pa.Table]) -> None:

@@ -131,6 +131,24 @@ class TappedOperator:
         """How much caches of the operator, a join, may take from now on."""
         self._base.limit_caches(cache_bytes)
 
+    def limit_memory(self, limit: int | None) -> None:
+        """How many bytes of memory the operator may take from now on; what follows on it keeps what it needs."""
+        self._base.limit_memory(limit)
+
+    def take_peak(self) -> int:
+        """The most bytes in memory since the last call."""
+        return self._base.take_peak() + sum(each.held_bytes for each in self._next.values())
+
+    @property
+    def goes_to_disk(self) -> bool:
+        """Whether the operator can keep to a limit of memory."""
+        return self._base.goes_to_disk
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Of the bytes in memory, those that cannot go to disk."""
+        return self.held_bytes - (self.base_bytes if self._base.goes_to_disk else 0)
+
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call."""
         return self._base.take_probes()

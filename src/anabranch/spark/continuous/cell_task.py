@@ -7,6 +7,7 @@ starts anew.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,9 @@ class Answers(Protocol):
 class CellReport:
     """What an operator did in one cell in one tick; `base_rows` and `base_bytes` are without its taps.
 
+    Of its bytes in memory, `fixed_bytes` cannot go to disk, and of an operator that keeps to a limit all others can;
+    `file_bytes` are there. `peak_bytes` is the most in memory in the tick.
+
     The files of answers that its task has written are in the report of the task's first operator.
     """
 
@@ -65,6 +69,10 @@ class CellReport:
     written: tuple[str, ...] = ()
     base_rows: int = 0
     base_bytes: int = 0
+    file_bytes: int = 0
+    fixed_bytes: int = 0
+    goes_to_disk: bool = False
+    peak_bytes: int = 0
     probes: tuple[ProbeReport, ...] = ()
     constraints: ConstraintReport | None = None
     traces: tuple[JoinTrace, ...] = ()
@@ -141,6 +149,8 @@ class NodeTask:
         What a join has learned in other workers, by input.
     trace
         The share of new rows of a join that are traced.
+    limits
+        The bytes of memory that it may take, by cell, where they are limited.
     """
 
     node: str
@@ -155,6 +165,7 @@ class NodeTask:
     names: tuple[str, ...] = ()
     seeds: tuple[tuple[int, Seed], ...] = ()
     trace: float = 0.0
+    limits: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def held_as(self) -> tuple[Hashable, ...]:
@@ -260,6 +271,7 @@ class CellTask:
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         held = _held.take(key)
         state = held or CellState(node.starts, node.columns, node.schema, node.names)
+        state.limit_memory(node.limits.get(cell))
         read = state.catch_up(log, file.folder, tick)
         if held is None:
             state.operator.learn(dict(node.seeds))
@@ -287,6 +299,10 @@ class CellTask:
             read,
             base_rows=operator.base_rows,
             base_bytes=operator.base_bytes,
+            file_bytes=operator.file_bytes,
+            fixed_bytes=operator.fixed_bytes,
+            goes_to_disk=operator.goes_to_disk,
+            peak_bytes=operator.take_peak(),
             probes=operator.take_probes(),
             constraints=operator.take_constraints(),
             traces=operator.take_traces(),
