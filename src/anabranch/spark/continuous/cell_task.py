@@ -25,6 +25,7 @@ from anabranch.operators.held_states import HeldStates, usual_bytes
 from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import Tap, TappedOperator
 from anabranch.ordering.base import Seed
+from anabranch.planning.query_templates import MEMBER
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 
 NODE = "_node"
@@ -112,6 +113,18 @@ class TapTask:
 
 
 @dataclass(frozen=True)
+class MembersState:
+    """What an operator for queries that differ in constants holds for some of them, by their numbers, in its logs.
+
+    It knows nothing of `fresh` ones, which begin.
+    """
+
+    members: tuple[int, ...]
+    fresh: tuple[int, ...]
+    logs: Mapping[int, tuple[Segment, ...]]
+
+
+@dataclass(frozen=True)
 class NodeTask:
     """One operator of the network, as a worker runs it.
 
@@ -141,6 +154,9 @@ class NodeTask:
         What a join has learned in other workers, by input.
     trace
         The share of new rows of a join that are traced.
+    folded
+        Of an operator for queries that differ in constants what is wanted of its own state, and then of others that
+        are united with it.
     """
 
     node: str
@@ -155,6 +171,7 @@ class NodeTask:
     names: tuple[str, ...] = ()
     seeds: tuple[tuple[int, Seed], ...] = ()
     trace: float = 0.0
+    folded: tuple[MembersState, ...] = ()
 
     @property
     def held_as(self) -> tuple[Hashable, ...]:
@@ -260,7 +277,13 @@ class CellTask:
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         held = _held.take(key)
         state = held or CellState(node.starts, node.columns, node.schema, node.names)
-        read = state.catch_up(log, file.folder, tick)
+        wanted = {each for part in node.folded[:1] for each in part.members if each not in part.fresh}
+        read = state.catch_up(log, file.folder, tick, wanted)
+        if node.folded:
+            own, *others = node.folded
+            state.keep(MEMBER, own.members)
+            for other in others:
+                read += state.unite(other.logs.get(cell, ()), MEMBER, other.members, file.folder, tick)
         if held is None:
             state.operator.learn(dict(node.seeds))
         state.operator.limit_caches(self.cache_bytes)
