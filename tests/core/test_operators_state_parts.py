@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Collection
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from anabranch.logical_plan import Aggregation
 from anabranch.operators.base import Tick
 from anabranch.operators.changelog import Changelog
 from anabranch.operators.group_by import GroupBy
+from anabranch.operators.segments import CellState, LogFile, next_segment
 from anabranch.operators.set_operation import SetOperator
 from anabranch.operators.tapped import Tap, TappedOperator, tapped_part, tapped_united
 from seeds import drawn
@@ -31,8 +33,8 @@ Row = tuple[int, int, int, int, int]
 def _operator(kind: str) -> TappedOperator:
     match kind:
         case "groups":
-            base = partial(GroupBy, ("m", "k"), AGGREGATES, GROUPED)
-            return TappedOperator(base, {"all": Tap(), "some": Tap(("m", "top"), partial(Changelog, "relation"))})
+            groups = partial(GroupBy, ("m", "k"), AGGREGATES, GROUPED)
+            return TappedOperator(groups, {"all": Tap(), "some": Tap(("m", "top"), partial(Changelog, "relation"))})
         case "distinct":
             base = partial(SetOperator, 1, "distinct")
             return TappedOperator(base, {"some": Tap(("m", "k"), partial(Changelog, "istream"))})
@@ -84,3 +86,28 @@ def test_states_of_some_values_go_on_as_one(kind: str, seed: int) -> None:
         new = rows(start, {1, 2, 3, 4, 5})
         assert _said(united, new, tick) == _said(whole, new, tick)
     assert united.held_rows == whole.held_rows
+
+
+def test_a_state_that_has_forgotten_something_reads_its_log_again(tmp_path: Path) -> None:
+    row = {"m": 1, "k": 0, "v": 1, "_start": 1, "_end": 9, "_weight": 1, "_key": 1}
+    table = pa.Table.from_pylist([row, row | {"m": 2, "_key": 2}], _table([]).schema)
+    state = CellState(partial(_operator, "groups"), [table.column_names], table.schema)
+    tick, file = Tick(0, 5, origin=0), LogFile(tmp_path, "0.log")
+    assert len(list(state.advance(table, tick))) == 2
+    log = next_segment(state, [], table, tick, file)
+    file.close()
+    state.logged(log)
+    later = Tick(5, 6, origin=0)
+    state.keep("m", {1})
+    held = state.operator.held_rows
+    assert state.catch_up(log, tmp_path, later, {1}) == 0
+    assert state.catch_up(log, tmp_path, later, {1, 2}) == 1
+    assert state.operator.held_rows == 2 * held
+    state.keep("m", {2})
+    assert state.unite(log, "m", {1}, tmp_path, later) == 1
+    assert state.operator.held_rows == 2 * held
+    assert not state.is_logged, "the log does not say it"
+    again = LogFile(tmp_path, "1.log")
+    [whole] = next_segment(state, log, table.slice(0, 0), later, again)
+    again.close()
+    assert whole.kind == "snapshot"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 from anabranch.engine.manifest import Manifest, QueryState
@@ -56,7 +57,7 @@ def change_nodes(manifest: Manifest, query: str, signatures: Mapping[int, str], 
     nodes = new_nodes(signatures, manifest, owner)
     for stage, node in nodes.items():
         manifest.nodes[node] = dict(manifest.nodes.get(state.nodes[stage], {}))
-    state.nodes = nodes
+    manifest.queries[query] = replace(state, nodes=nodes)  # the state as it was is the one that was committed
     forget_nodes(manifest)
 
 

@@ -97,10 +97,11 @@ class QueryTemplates:
         return tuple((state.number, state.since, self._values[name][1]) for name, state in states.items())
 
     def folds(self, manifest: Manifest) -> dict[str, list[str]]:
-        """The queries that run as one, or will, by what they have in common."""
+        """The queries that run as one, by what they have in common; any thread may ask."""
         found: dict[str, list[str]] = defaultdict(list)
-        for name, (matches, _) in self._values.items():
-            if is_folded(manifest.queries[name]):
+        for name, (matches, _) in list(self._values.items()):
+            state = manifest.queries.get(name)
+            if state is not None and is_folded(state):
                 found[matches].append(name)
         return dict(found)
 

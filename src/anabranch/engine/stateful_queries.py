@@ -80,7 +80,7 @@ class StatefulQueries:
         ticks: list[NetworkTick] = []
         for each in advances:
             self._begin(manifest, each, manifest.queries[each.query.name])
-        before = manifest.branch()
+        before = {name: dict(state.nodes) for name, state in manifest.queries.items()}, dict(manifest.nodes)
         try:
             for tick in self._ticks(manifest, advances, prefix, reports):
                 ticks.append(tick)
@@ -88,9 +88,9 @@ class StatefulQueries:
             written = reduce(DataFrame.union, parts).collect()
         except BaseException:
             # What was to be held by other operators never was.
-            manifest.nodes = before.nodes
-            for each in advances:
-                manifest.queries[each.query.name].nodes = before.queries[each.query.name].nodes
+            used, manifest.nodes = before
+            for name, nodes in used.items():
+                manifest.queries[name].nodes = nodes
             raise
         finally:
             for tick in ticks:

@@ -43,7 +43,7 @@ from anabranch.logical_plan import (
     user_functions,
 )
 from anabranch.operators.base import TIME
-from anabranch.planning.constants import taken_out
+from anabranch.planning.constants import CONSTANT, taken_out
 from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.probes import Probe
 from anabranch.planning.rules import rewrite, with_inputs
@@ -119,7 +119,8 @@ def query_template(query: Query, types: Mapping[str, pa.DataType]) -> tuple[Quer
         Those of the columns of its stream.
     """
     nodes = _chain(rewrite(query.plan))
-    if nodes is None or len(nodes) < 3 or MEMBER in types or user_functions(query.plan):
+    taken = [name for name in types if name in (MEMBER, SINCE) or name.startswith(CONSTANT)]
+    if nodes is None or len(nodes) < 3 or taken or user_functions(query.plan):
         return None
     scan, conditions, *above = nodes
     if not isinstance(scan, Scan) or not isinstance(conditions, Filter) or not isinstance(above[0], Window):
