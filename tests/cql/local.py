@@ -6,7 +6,7 @@ import random
 import uuid
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -119,6 +119,13 @@ class Cells:
         """Which of them it is."""
         return ALONE
 
+    def wanted(self, node: str) -> Collection[int]:
+        """For which queries that differ in constants a state is wanted that may have forgotten others."""
+        return ()
+
+    def fold(self, state: CellState, cell: int, node: str, tick: Tick) -> None:
+        """Keep what is wanted of a state for queries that differ in constants, and unite it with others."""
+
     def restart(self) -> None:
         """All memory is lost; only logs stay."""
         assert self.folder is not None
@@ -135,7 +142,8 @@ class Cells:
         if self.memory is not None:
             state.limit_memory(self.memory.choice(LIMITS))
         if self.folder is not None:
-            state.catch_up(log, self.folder, tick)
+            state.catch_up(log, self.folder, tick, self.wanted(key[0]))
+            self.fold(state, cell, key[0], tick)
         if self.switches is not None:
             switch(state.operator, self.switches)
         if self.chaotic is not None:

@@ -386,7 +386,7 @@ class Engine:
         return self._listing(kind, like).text()
 
     def _listing(self, kind: str, like: str | None = None) -> Listing:
-        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        folds = self._runtime.as_one(self._manifest) if kind == "sharing" else {}
         return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds, like)
 
     def _repr_html_(self) -> str:

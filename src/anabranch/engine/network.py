@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 from anabranch.engine.manifest import Manifest, QueryState
@@ -56,7 +57,7 @@ def change_nodes(manifest: Manifest, query: str, signatures: Mapping[int, str], 
     nodes = new_nodes(signatures, manifest, owner)
     for stage, node in nodes.items():
         _copy(manifest, state.nodes[stage], node)
-    state.nodes = nodes
+    manifest.queries[query] = replace(state, nodes=nodes)  # the state as it was is the one that was committed
     forget_nodes(manifest)
 
 
@@ -87,7 +88,7 @@ def join_nodes(manifest: Manifest, together: Collection[str], taps: Taps) -> Non
         for name, stage, node in uses
     }
     for node in set(chosen.values()):
-        _part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
+        part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
     for (name, stage), node in chosen.items():
         going[name].nodes[stage] = node
     forget_nodes(manifest)
@@ -98,7 +99,7 @@ def _replayable(manifest: Manifest, node: str) -> bool:
     return all(segment.kind == "inputs" for log in manifest.nodes.get(node, {}).values() for segment in log)
 
 
-def _part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
+def part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
     """Those who do not go on keep the state of an operator as it is, under another name."""
     apart: dict[tuple[int, int], str] = {}
     for state in others:

@@ -17,7 +17,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
+from anabranch.engine.fold_nodes import FoldGroup
 from anabranch.engine.layout import STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.pass_through import PATHS, pass_through
@@ -28,8 +29,9 @@ from anabranch.model.names import quoted
 from anabranch.operators.base import Tick
 from anabranch.ordering.base import Seed
 from anabranch.planning.placement import chosen
+from anabranch.planning.query_templates import MEMBER, QueryTemplate
 from anabranch.planning.stages import first
-from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
+from anabranch.spark.continuous.cell_task import NODE, CellTask, MembersState, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Slots
 from anabranch.spark.continuous.flows import View
 from anabranch.spark.continuous.grid import Grid
@@ -100,11 +102,52 @@ class NetworkQuery:
         """The node of the network that is a step of its program."""
         return self.state.nodes[step.stage.number]
 
-    def task(self, names: dict[str, str]) -> AnswerTask:
+    def folded(self, stage: int) -> tuple[MembersState, ...]:
+        """What an operator holds for queries that differ in constants, if it is for such."""
+        return ()
+
+    def task(self, names: dict[str, str]) -> AnswerTask | SplitAnswerTask:
         """What writes its answer, of columns with these names."""
         query = self.query.query
         shown = zip((names[name] for name in query.plan.columns), query.output, strict=True)
         return AnswerTask(self.state.number, tuple(shown), not query.is_stream)
+
+
+@dataclass(frozen=True)
+class FoldedQuery(NetworkQuery):
+    """Queries with state that differ in constants, as one that takes part in a tick.
+
+    Parameters
+    ----------
+    group
+        What goes on together; the state is that of all.
+    template
+        What they have in common.
+    numbers
+        Those of the queries, by their names.
+    """
+
+    group: FoldGroup
+    template: QueryTemplate
+    numbers: Mapping[str, int]
+
+    def task(self, names: dict[str, str]) -> SplitAnswerTask:
+        """What writes the answer of each."""
+        query = self.template.query
+        columns = [name for name in query.plan.columns if name != MEMBER]
+        shown = zip((names[name] for name in columns), query.output, strict=True)
+        numbers = tuple((number, number) for number in self.numbers.values())
+        return SplitAnswerTask(names[MEMBER], numbers, tuple(shown), not query.is_stream)
+
+    def folded(self, stage: int) -> tuple[MembersState, ...]:
+        """What is held of them for an operator."""
+        return tuple(
+            MembersState(self._numbers(each.names), self._numbers(each.fresh), each.logs[stage])
+            for each in self.group.held
+        )
+
+    def _numbers(self, names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(self.numbers[name] for name in names)
 
 
 class NetworkTick:
@@ -335,11 +378,12 @@ class NetworkTick:
             tuple(self._setting.learned(node).items()),
             max(each.query.join_trace for each in self._members if node in each.state.nodes.values()),
             self._limits.get(node, {}),
+            member.folded(stage.number),
         )
 
-    def _answers(self, node: str, tap: str) -> list[AnswerTask]:
+    def _answers(self, node: str, tap: str) -> list[AnswerTask | SplitAnswerTask]:
         """The queries whose answer is what a tap gives as it is."""
-        tasks = []
+        tasks: list[AnswerTask | SplitAnswerTask] = []
         for member, step in self._answered[node, tap]:
             there = self._there(node, step)
             names = {here: there.get(name, name) for name, here in step.stage.shown}

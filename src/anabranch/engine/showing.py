@@ -70,7 +70,7 @@ def listing(
     manifest: Manifest,
     titles: Mapping[tuple[str, int], str],
     reports: Reports,
-    folds: Mapping[str, Sequence[str]],
+    folds: Mapping[tuple[str, str], Sequence[str]],
     like: str | None = None,
 ) -> Listing:
     """The table of a kind, failed queries first; `folds` are the queries that are answered as one."""
@@ -84,7 +84,7 @@ def _listing(
     manifest: Manifest,
     titles: Mapping[tuple[str, int], str],
     reports: Reports,
-    folds: Mapping[str, Sequence[str]],
+    folds: Mapping[tuple[str, str], Sequence[str]],
 ) -> Listing:
     match kind:
         case "queries":
@@ -137,14 +137,14 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[tuple[str, str], Sequence[str]]) -> Listing:
     """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
     for each in nodes:
         numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
         rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
-    for template, members in sorted(folds.items()):
-        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
+    for (title, template), members in sorted(folds.items()):
+        rows.append((title, template, f"{len(members):,}", "", "", "", _some(members)))
     return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
 
 

@@ -26,6 +26,7 @@ from anabranch.operators.held_states import HeldStates, usual_bytes
 from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import Tap, TappedOperator
 from anabranch.ordering.base import Seed
+from anabranch.planning.query_templates import MEMBER
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 
 NODE = "_node"
@@ -120,6 +121,18 @@ class TapTask:
 
 
 @dataclass(frozen=True)
+class MembersState:
+    """What an operator for queries that differ in constants holds for some of them, by their numbers, in its logs.
+
+    It knows nothing of `fresh` ones, which begin.
+    """
+
+    members: tuple[int, ...]
+    fresh: tuple[int, ...]
+    logs: Mapping[int, tuple[Segment, ...]]
+
+
+@dataclass(frozen=True)
 class NodeTask:
     """One operator of the network, as a worker runs it.
 
@@ -151,6 +164,9 @@ class NodeTask:
         The share of new rows of a join that are traced.
     limits
         The bytes of memory that it may take, by cell, where they are limited.
+    folded
+        Of an operator for queries that differ in constants what is wanted of its own state, and then of others that
+        are united with it.
     """
 
     node: str
@@ -166,6 +182,7 @@ class NodeTask:
     seeds: tuple[tuple[int, Seed], ...] = ()
     trace: float = 0.0
     limits: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    folded: tuple[MembersState, ...] = ()
 
     @property
     def held_as(self) -> tuple[Hashable, ...]:
@@ -272,7 +289,13 @@ class CellTask:
         held = _held.take(key)
         state = held or CellState(node.starts, node.columns, node.schema, node.names)
         state.limit_memory(node.limits.get(cell))
-        read = state.catch_up(log, file.folder, tick)
+        wanted = {each for part in node.folded[:1] for each in part.members if each not in part.fresh}
+        read = state.catch_up(log, file.folder, tick, wanted)
+        if node.folded:
+            own, *others = node.folded
+            state.keep(MEMBER, own.members)
+            for other in others:
+                read += state.unite(other.logs.get(cell, ()), MEMBER, other.members, file.folder, tick)
         if held is None:
             state.operator.learn(dict(node.seeds))
         state.operator.limit_caches(self.cache_bytes)
