@@ -26,11 +26,12 @@ from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import TappedOperator
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.index_look_up import IndexLookUp
 from anabranch.planning.placement import Placement, chosen
 from anabranch.planning.probes import Probe
 from anabranch.planning.reading import JoinPlan, read
-from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Distribution, Items, Stage, first
+from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Items, Stage, first
 from chaos import JoinChaos
 from cql.oracle import normalised
 from cql.placing import Place, measured_of, sent_to

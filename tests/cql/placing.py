@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.model.arrays import BoolMatrix
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.hypercube import splits
 from anabranch.planning.placement import Along, HotKey, Measured, Placement
-from anabranch.planning.stages import Distribution
 
 Place: TypeAlias = Callable[[Sequence[Distribution], int, Measured], Placement]
 Codes: TypeAlias = Callable[[Sequence[str]], np.ndarray[tuple[int], np.dtype[np.int64]]]

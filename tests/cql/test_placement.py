@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.placement import Measured, Placement, chosen
-from anabranch.planning.stages import Distribution
 from cql.comparing import bound, expected
 from cql.local import LocalEngine
 from cql.placing import Place

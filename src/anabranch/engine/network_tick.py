@@ -300,17 +300,11 @@ class NetworkTick:
 
     def _place(self, nodes: Sequence[str]) -> None:
         """Choose where rows of joins go that get their first ones; as it is chosen, it stays."""
-        manifest, cells, due = self._manifest, len(self._setting.grid), self._rows_due
-        open_ = {
-            node: self._chosen[node][1]
-            for node in nodes
-            if self._chosen[node][1].stage.placeable
-            and not manifest.nodes.get(node)
-            and node not in manifest.placements
-        }
-        if cells == 1 or not due or not open_:
+        placements, cells = self._manifest.placements, len(self._setting.grid)
+        open_ = {node: self._chosen[node][1] for node in nodes if node not in placements and self._is_open(node)}
+        if cells == 1 or not open_ or not (due := self._rows_due):
             return
-        manifest.placements |= {node: step.placement for node, step in open_.items()}
+        placements |= {node: step.placement for node, step in open_.items()}
         inputs = [each for member in self._members for each in member.program.inputs]
         streams = frozenset(each.view for each in inputs if each.is_stream)
         joins = {node: step for node, step in open_.items() if is_measurable(step, streams)}
@@ -318,7 +312,12 @@ class NetworkTick:
             steps = list(joins.values())
             found = measured(steps, self._setting.views, due, begins=self._begins)
             for node, step, each in zip(joins, steps, found, strict=True):
-                manifest.placements[node] = chosen(step.stage.distributions, cells, each)
+                if sum(each.rows) >= FEWEST_ROWS:
+                    placements[node] = chosen(step.stage.distributions, cells, each)
+
+    def _is_open(self, node: str) -> bool:
+        """Whether an operator has a choice to which cells its rows go, and no state yet."""
+        return self._chosen[node][1].stage.placeable and not any(self._manifest.nodes.get(node, {}).values())
 
     @property
     def _rows_due(self) -> int:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from anabranch.planning.stages import Distribution
+from anabranch.planning.distribution import Distribution
 
 Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
 """Classes of equal columns, each a number of an input and a name; see `logical_plan.Join`."""

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.model.names import without_number
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.hypercube import shares
-from anabranch.planning.stages import Distribution
 
 SMALLEST_PART = 0.01
 """An input that has brought less than this part of all rows so far counts as if it had brought so many."""

@@ -47,6 +47,7 @@ from anabranch.operators.tapped import Made
 from anabranch.operators.xjoin import XJoin
 from anabranch.planning.comparisons import comparisons_of
 from anabranch.planning.declared_keys import declared_keys
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.keys import KEY, Keys, among, distributions_of, has_map, merged
 from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import both_ends_known, inserts_only, instantaneous, rewrite
@@ -64,7 +65,7 @@ from anabranch.planning.scalars import (
     same,
 )
 from anabranch.planning.shapes import filtered, looking_up, ranged, renaming, slides, stays, tested, title_of
-from anabranch.planning.stages import CHANGED, VALID, Backend, Distribution, Flow, Stage, Then
+from anabranch.planning.stages import CHANGED, VALID, Backend, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 JoinPlan = Literal["auto", "fixed", "xjoin"]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.logical_plan import Scalar, Scan
 from anabranch.operators.base import TIME, WEIGHT, Port
 from anabranch.operators.tapped import Made, Tap
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.probes import Probe
 from anabranch.planning.scalars import fields_of
 
@@ -20,25 +21,6 @@ VALID = (VALID_FROM, VALID_TO)
 CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
 Flow = TypeVar("Flow")
 Items: TypeAlias = Sequence[tuple[str, Scalar]]
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """How the rows of one input reach the cells of a stage.
-
-    Parameters
-    ----------
-    codes
-        Columns to add: a name, and the columns of which it is the hash code.
-    routes
-        For every dimension in which cells may lie the columns whose code chooses the place, or None: to all places.
-    rows
-        Columns whose code tells rows of the same key apart, so that a hot key may be spread; none if it may not.
-    """
-
-    codes: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    routes: tuple[tuple[str, ...] | None, ...] = ()
-    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

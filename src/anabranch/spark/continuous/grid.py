@@ -15,8 +15,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from anabranch.expressions import Scalar, all_of
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.placement import Along, Placement
-from anabranch.planning.stages import Distribution
 
 _PLACE = Scalar.parsed("CAST(pmod(c, s) AS INT)")
 _BESIDE = Scalar.parsed("p * s + t")
