@@ -107,7 +107,7 @@ def violation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
 
 def limited(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     """Windows of a minute in a quarter of the memory that they need; most partners come soon, some at any time."""
-    ticks = _mostly_soon(1_000 if quick else 10_000, 60, 80 if quick else 120)
+    ticks = _mostly_soon(5_000 if quick else 10_000, 60, 80 if quick else 120)
     whole = _ran(MultiJoin(2, _joined("cb")), ticks)
     limit = whole.peak // 4
     starts: dict[str, Callable[[], MultiJoin]] = {

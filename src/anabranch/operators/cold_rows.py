@@ -135,7 +135,7 @@ class ColdSegment:
         return pa.table({name: found[name] for name in self._schema.names}, schema=self._schema)
 
     def _sorted(self, codes: Counts) -> _Sorted:
-        order = np.argsort(codes, kind="stable")
+        order = np.argsort(codes)
         numbers = order.astype(np.int64)
         return _Sorted(CodeFilter(codes), self._file.write(codes[order].data), self._file.write(numbers.data))
 

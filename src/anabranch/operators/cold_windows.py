@@ -46,7 +46,7 @@ LEFT = 0.6
 """Of that, what stays then: without indexes, which come again."""
 BACK = 0.1
 """The share of the limit for rows that come back."""
-SLICE = 0.05
+SLICE = 0.1
 """The share for new rows that are served at once."""
 SEGMENT = 1 / 32
 """The share that is written at once; where segments merge it is four times as much."""
