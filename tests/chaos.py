@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from anabranch import ordering
 from anabranch.config import OrderingConfig
 from anabranch.joins import adaptive_caches, cache_states
 from anabranch.joins.cache_candidates import Candidate
@@ -17,7 +18,7 @@ from anabranch.joins.cache_cost import Estimate
 from anabranch.joins.cache_states import CacheConfig, CacheStates
 from anabranch.model.arrays import Order
 from anabranch.operators.join import MultiJoin
-from anabranch.ordering import POLICIES, Precedence
+from anabranch.ordering import Precedence
 from anabranch.ordering.base import Observation, Reoptimizer, Seed
 from anabranch.ordering.decisions import Decision
 from anabranch.ordering.pipeline import FilterPipeline
@@ -72,6 +73,8 @@ class JoinChaos:
     ----------
     rng
         Takes all decisions.
+    cache_bytes
+        What caches may take, one of these at a time.
     cached
         Rows that were joined with caches so far.
     chosen
@@ -81,6 +84,7 @@ class JoinChaos:
     """
 
     rng: random.Random
+    cache_bytes: Sequence[int] = CACHE_BYTES
     cached: int = 0
     chosen: int = 0
     reordered: int = 0
@@ -90,7 +94,7 @@ class JoinChaos:
         self.reordered += sum(len(each.take_decisions()) for each in join.pipelines)
         self.cached += sum(use.probes for report in join.take_probes() for use in report.caches)
         if self.rng.random() < 0.4:
-            join.limit_caches(self.rng.choice(CACHE_BYTES))
+            join.limit_caches(self.rng.choice(self.cache_bytes))
 
     def choose(self, known: Mapping[Candidate, Estimate], work: object) -> set[Candidate]:
         """Any caches that do not overlap."""
@@ -103,12 +107,12 @@ class JoinChaos:
 
 
 @contextmanager
-def chaotic_joins(rng: random.Random) -> Iterator[JoinChaos]:
+def chaotic_joins(rng: random.Random, cache_bytes: Sequence[int] = CACHE_BYTES) -> Iterator[JoinChaos]:
     """While it lasts, chunks of joins have a few rows, and each may have another order and other caches."""
-    chaos = JoinChaos(rng)
+    chaos = JoinChaos(rng, cache_bytes)
     usual = CacheConfig(observations=0, interval=3, change_share=-1, dropping=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(POLICIES, "auto", partial(ChaosOrder, rng=rng))
+        patch.setitem(ordering.POLICIES, "auto", partial(ChaosOrder, rng=rng))
         patch.setattr(FilterPipeline, "chunk_rows", lambda self, rows: min(rows, rng.choice(SHORT_CHUNKS)))
         patch.setattr(FilterPipeline, "_may_decide", lambda self: True)
         patch.setattr(cache_states, "select", chaos.choose)

@@ -130,6 +130,18 @@ class ConstraintViolated(Event):
 
 
 @dataclass(frozen=True)
+class MemoryExceeded(Event):
+    """Operators have begun to take more memory than the limit: what is left cannot go to disk. Answers are the same.
+
+    `query` is the one whose operators take most.
+    """
+
+    query: str
+    bytes: int
+    limit: int
+
+
+@dataclass(frozen=True)
 class StreamFailed(Event):
     """A stream cannot be read any more; the queries that read it stop."""
 

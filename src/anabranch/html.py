@@ -13,6 +13,7 @@ from anabranch.events import (
     ConstraintViolated,
     EffortChanged,
     Event,
+    MemoryExceeded,
     PilotDecided,
     ProbesReordered,
     QueryFailed,
@@ -77,6 +78,9 @@ def described(event: Event) -> tuple[str, str]:
             return f"query {query}{_in(cell)}: {constraint} holds", "all rows so far keep it"
         case ConstraintViolated(query=query, constraint=constraint, cell=cell):
             return f"query {query}{_in(cell)}: {constraint} does not hold any more", "a row does not keep it"
+        case MemoryExceeded(query=query, bytes=held, limit=limit):
+            what = f"operators take {held:,} bytes of memory, {held - limit:,} more than the limit"
+            return what, f"most of it is of query {query}, and cannot go to disk"
     raise InternalError(f"no words for a {type(event).__name__}")
 
 

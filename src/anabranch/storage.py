@@ -22,6 +22,7 @@ import atexit
 import errno
 import fcntl
 import json
+import mmap
 import os
 import re
 import shutil
@@ -30,7 +31,7 @@ import tempfile
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -192,6 +193,9 @@ class NewFile:
             raise ResourceError(f"{str(self.path)!r} cannot be written: {error}", hint=hint) from error
 
 
+ALIGNED = 8
+
+
 class Block(NamedTuple):
     """A part of a scratch file, and its checksum."""
 
@@ -207,60 +211,60 @@ class ScratchFile:
 
     >>> file = ScratchFile()
     >>> block = file.write(b"some rows")
-    >>> file.read(block)
+    >>> bytes(file.view(block))
     b'some rows'
     """
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.gettempdir())
         self.bytes = 0
+        self._map: mmap.mmap | None = None
+        self._tested: set[int] = set()
         with self._in_words("written", "free some space, or set TMPDIR to a folder on a larger disk"):
             _pass("create", self.folder)
             self._number, name = tempfile.mkstemp(prefix="anabranch-", dir=self.folder)
             weakref.finalize(self, os.close, self._number)
             os.unlink(name)
 
-    def write(self, data: bytes) -> Block:
-        """Put something at its end."""
-        return self.write_all([data])[0]
-
-    def write_all(self, parts: Sequence[bytes]) -> list[Block]:
-        """Put several blocks at its end, all or none."""
-        data = memoryview(b"".join(parts))
+    def write(self, data: bytes | memoryview) -> Block:
+        """Put something at its end, where a number may begin."""
+        data = memoryview(data).cast("B")
+        self.bytes = -(-self.bytes // ALIGNED) * ALIGNED
         with self._in_words("written", "free some space, or set TMPDIR to a folder on a larger disk"):
             _pass("write", self.folder)
             done = 0
             while done < len(data):
                 done += os.pwrite(self._number, data[done:], self.bytes + done)
-        blocks = []
-        for part in parts:
-            blocks.append(Block(self.bytes, len(part), zlib.crc32(part)))
-            self.bytes += len(part)
-        return blocks
+        block = Block(self.bytes, len(data), zlib.crc32(data))
+        self.bytes += len(data)
+        return block
 
-    def read(self, block: Block) -> bytes:
-        """A block, as it was written."""
+    def view(self, block: Block) -> memoryview:
+        """A block of the file, which is mapped; it is compared with its checksum when it is asked for first."""
         hint = "the disk may be failing; the rows are in the checkpoint, so start again"
-        try:
+        with self._in_words("read", hint):
             _pass("read", self.folder)
-            data = os.pread(self._number, block.bytes, block.offset)
-        except OSError as error:
-            raise self._told("read", error, hint) from error
-        if len(data) != block.bytes or zlib.crc32(data) != block.checksum:
-            raise ResourceError(f"rows that were put out of memory, in {str(self.folder)!r}, are damaged", hint=hint)
+            data = self.whole()[block.offset : block.offset + block.bytes]
+        if block.offset not in self._tested:
+            if zlib.crc32(data) != block.checksum:
+                what = f"rows that were put out of memory, in {str(self.folder)!r}, are damaged"
+                raise ResourceError(what, hint=hint)
+            self._tested.add(block.offset)
         return data
+
+    def whole(self) -> memoryview:
+        """All that was written so far, mapped and not compared with anything."""
+        if self._map is None or len(self._map) < self.bytes:
+            self._map = mmap.mmap(self._number, self.bytes, prot=mmap.PROT_READ)
+        return memoryview(self._map)
 
     @contextmanager
     def _in_words(self, what: str, hint: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise self._told(what, error, hint) from error
-
-    def _told(self, what: str, error: OSError, hint: str) -> ResourceError:
-        return ResourceError(
-            f"rows that are put out of memory cannot be {what} in {str(self.folder)!r}: {error}", hint=hint
-        )
+            what = f"rows that are put out of memory cannot be {what} in {str(self.folder)!r}: {error}"
+            raise ResourceError(what, hint=hint) from error
 
 
 def opened(path: Path) -> pa.NativeFile:

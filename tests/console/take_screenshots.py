@@ -141,7 +141,7 @@ def _steer(browser: Browser, url: str, address: str) -> None:
     page = context.new_page()
     page.goto(url)
     page.wait_for_selector("nav a")
-    for wanted in ({"stream": "packets", "skew": "5 seconds"}, {"query": "traffic", "share": False}):
+    for wanted in ({"stream": "packets", "skew": "5 seconds"}, {"query": "loud", "share": False}):
         done = page.request.patch(f"{address}/api/settings", data=wanted)
         assert done.ok, done.text()
     page.request.post(f"{address}/api/undo", data={})

@@ -38,7 +38,6 @@ def found_in(cold: ColdRows, codes: Sequence[int]) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_all_rows_with_a_code_are_found_wherever_they_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cold_rows, "CODES_IN_BLOCK", 4)
     monkeypatch.setattr(cold_rows, "ROWS_IN_BLOCK", 3)
     rng = np.random.default_rng(seed)
     parts = [rng.integers(-20, 20, int(rng.integers(1, 60))).tolist() for _ in range(9)]

@@ -120,10 +120,10 @@ def test_a_damaged_file_is_told_and_other_joins_go_on(ticks: streams.Tables, tru
     for number in range(20):
         advanced(damaged, ticks, number)
         assert advanced(other, ticks, number) == truth[number]
-    for cold in damaged._cold:
+    for cold in damaged._aside:
         for segment in cold._segments:
             os.pwrite(segment._file._number, os.urandom(segment._file.bytes), 0)
-    packets = damaged._cold[1]._segments[0]
+    packets = damaged._aside[1]._segments[0]
     with pytest.raises(ResourceError, match="are damaged"):
         packets.table()
     with pytest.raises(ResourceError, match="are damaged"):

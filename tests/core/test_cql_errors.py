@@ -244,11 +244,12 @@ def test_names_and_texts_that_mean_nothing_are_refused(text: str, words: str) ->
         ("Select k From s1 Limit 3", "a relation has no order"),
         ("Select Sum(a) Over (Order By k) From s1", "Over is not supported"),
         ("With Recursive x As (Select k From s1) Select * From x", "With Recursive is not supported"),
-        ("Select s1.k From s1 Left Join s2 On s1.k < s2.k", "Left Join by other conditions than = is not supported"),
-        ("Select z.k From s1 As z, s1 Right Outer Join s2 On s1.k = s2.k", "Right Join beside other sources"),
-        ("Select s1.k From s1 Full Join s2 On s1.k = s2.k And s1.a > 1", "Full Join by other conditions than ="),
         ("Select s1.k From s1 Left Join s2 Using (k)", "Left Join needs On"),
-        ("Select s1.k From s1 Left Join s2 On s1.k = s2.k Left Join s2 As z On s1.k = z.k", "a second outer join"),
+        (
+            "Select s1.k From s1 Full Join s2 On s1.k In (Select k From s2)",
+            "In or Exists with a query is not",
+        ),
+        ("Select s1.k From s1 Left Join s2 On s1.k = z.k Left Join s2 As z On s1.k = z.k", "'z' is not in From"),
         ("Select s1.k From s1 Natural Join s2", "name the columns with Using"),
         ("Select k From s1 Left Anti Join s2 On s1.k = s2.k", "use Not Exists"),
         ("Select x From Values (1) As t(x)", "Values is not supported"),
@@ -331,7 +332,7 @@ def test_a_wrong_aggregation_is_refused(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Select k From s1 Where k In (Select k From s2) Or a = 1", "In or Exists with a query is not supported here"),
+        ("Select k From s1 Where k In (Select k From s2) Or a = 1", "In or Exists with a query is not"),
         ("Select k From s1 Where k In (Select k, b From s2)", "In compares 1 values with 2 columns"),
         ("Select k From s1 Where (k, a) Not In (Select k, b From s2)", "use Not Exists"),
         ("Select k From s1 Where k In (Select Istream(k) From s2)", "this is a stream"),

@@ -128,6 +128,9 @@ def test_a_view_is_declared() -> None:
         ("Show Streams", Show("streams")),
         ("Show Relations", Show("relations")),
         ("Show Views", Show("views")),
+        ("Show Memory", Show("memory")),
+        ("Explain Memory", Show("memory")),
+        ("Explain `memory`", Explain("memory")),
         ("Explain q", Explain("q")),
     ],
 )

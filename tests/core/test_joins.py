@@ -56,7 +56,12 @@ def test_a_row_of_the_middle_meets_old_rows_of_both_ends() -> None:
 
 
 def test_logical_filters_of_a_tree_are_legal_in_the_order_of_their_paths() -> None:
+    """Figure 5.3(a), from R1."""
     tree = tree_of(0, 6, ({0, 1}, {0, 2}, {2, 3}, {2, 4}, {4, 5}))
+    filters = [tuple(each + 1 for each in tree.path(other)) for other in tree.others]
+    assert filters == [(2,), (3,), (3, 4), (3, 5), (3, 5, 6)]
+    chosen = tree.precedence.legal([2, 1, 0, 3, 4])  # F3, F2, F1, F4, F5
+    assert [tree.others[f] + 1 for f in chosen] == [3, 4, 2, 5, 6]
     legal, illegal = [2, 3, 4, 5, 6], [2, 4, 3, 5, 6]
     assert tree.precedence.allows([tree.others.index(each - 1) for each in legal])
     assert not tree.precedence.allows([tree.others.index(each - 1) for each in illegal])

@@ -17,6 +17,7 @@ from anabranch.engine.manifest_log import Follower, ManifestLog, committed, load
 from anabranch.engine.tick_records import as_json
 from anabranch.errors import QueryError
 from anabranch.operators.segments import Segment
+from anabranch.planning.placement import HotKey, Placement
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +55,11 @@ def ticks(seed: int, count: int) -> Iterator[Manifest]:
             logs = manifest.nodes.setdefault(node, {})
             new = Segment(f"{node}/{number}", "inputs", number)
             logs[rng.randrange(2)] = (new,) if rng.random() < 0.2 else (*logs.get(0, ()), new)
+        hot = tuple(HotKey(0, -number, each) for each in range(rng.randrange(2)))
+        manifest.placements.setdefault(f"node.{rng.randrange(count)}", Placement((2, 1), hot, (number, 3)))
         for node in [each for each in manifest.nodes if rng.random() < 0.1]:
             del manifest.nodes[node]
+            manifest.placements.pop(node, None)
         yield manifest
 
 
@@ -146,7 +150,7 @@ def test_another_version_is_refused_in_snapshots_and_records(tmp_path: Path) -> 
         log.commit(manifest)
     for path in sorted(tmp_path.iterdir()):
         text = path.read_text()
-        path.write_text(text.replace('"version": 9', '"version": 8'))
+        path.write_text(text.replace('"version": 10', '"version": 9'))
         with pytest.raises(QueryError, match=r"is of another version of this library: its format .*\n  hint: finish"):
             ManifestLog(tmp_path).load(None, 9)
         path.write_text(text)

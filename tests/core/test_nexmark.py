@@ -5,25 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from anabranch.benches.nexmark import (
-    FIRST_ID,
-    LONGEST_LIFE,
-    QUERIES,
-    SECOND,
-    ZERO,
-    Ints,
-    Nexmark,
-    Row,
-    at,
-    expected,
-    generate,
-)
+from anabranch.benches.nexmark import race
+from anabranch.benches.nexmark.answers import QUERIES, Row, at, expected
+from anabranch.benches.nexmark.events import FIRST_ID, LONGEST_LIFE, SECOND, ZERO, Ints, Nexmark, generate
 
 STREAMS = ("person", "auction", "bid")
 WINDOW = re.compile(
@@ -208,3 +199,19 @@ def test_streams_and_relations_are_asked_for_differently(data: Nexmark) -> None:
         expected("q4", data)
     with pytest.raises(ValueError, match="with `expected`"):
         at("q0", data, data.end)
+
+
+def test_batches_of_a_race_have_all_rows_once_and_end_together(tmp_path: Path) -> None:
+    files = race._write(tmp_path, 5_000)
+    spans = {}
+    for name in STREAMS:
+        batches = [_times(path) for path in sorted(files.batches(name).iterdir())]
+        assert [time for batch in batches for time in batch] == _times(files.whole(name))
+        spans[name] = [(min(batch), max(batch)) for batch in batches]
+    for batch in range(race.BATCHES - 1):
+        assert max(each[batch][1] for each in spans.values()) < min(each[batch + 1][0] for each in spans.values())
+    assert len({each[-1][1] for each in spans.values()}) == 1  # the last rows, after which time is complete
+
+
+def _times(path: Path) -> list[int]:
+    return [int(line.split(",")[0]) for line in path.read_text().splitlines()]

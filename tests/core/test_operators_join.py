@@ -14,7 +14,7 @@ import pytest
 from anabranch.constraints.config import ConstraintConfig
 from anabranch.joins import overlaps, window_store
 from anabranch.joins.cache_candidates import Candidate
-from anabranch.operators import constrained_join, join_window, table_chunks
+from anabranch.operators import cold_windows, constrained_join, join_window, table_chunks
 from anabranch.operators.base import EVER, FOREVER, Operator, Port, Tick
 from anabranch.operators.comparisons import Comparison
 from anabranch.operators.constrained_join import ConstrainedJoin
@@ -39,6 +39,7 @@ class Case:
     tree: bool = False
     cache_bytes: int = 0
     constraints: bool = False
+    limit: int | None = None
 
     def start(self) -> Operator:
         if self.tree:
@@ -47,6 +48,7 @@ class Case:
             return ConstrainedJoin(self.inputs, self.keys, self.comparisons, "auto", "exact")
         join = MultiJoin(self.inputs, self.keys, self.comparisons, cache_bytes=self.cache_bytes)
         join.pin(dict(enumerate(self.orders or ())))
+        join.limit_memory(self.limit)
         return join
 
 
@@ -71,14 +73,16 @@ CASES = {
 }
 
 
+PLAIN = tuple(CASES)
 MANY = {name: case for name, case in CASES.items() if case.inputs > 2}
 CASES |= {f"{name}, as a tree": replace(case, tree=True) for name, case in MANY.items()}
 CASES |= {f"{name}, with caches": replace(case, cache_bytes=2**20) for name, case in MANY.items()}
 CASES |= {f"{name}, with a page": replace(case, cache_bytes=1000) for name, case in MANY.items() if name != "all cross"}
+CASES |= {f"{name}, in {limit} bytes": replace(CASES[name], limit=limit) for name in PLAIN for limit in (0, 3000)}
 CASES |= {
     f"{name}, with constraints": replace(case, constraints=True)
     for name, case in CASES.items()
-    if not case.tree and not case.cache_bytes
+    if not case.tree and not case.cache_bytes and case.limit is None
 }
 
 
@@ -89,6 +93,7 @@ def eager(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(join_window, "SETTLE_SHARE", 0.0)
         monkeypatch.setattr(table_chunks, "CHUNK_ROWS", 4)
         monkeypatch.setattr(overlaps, "MOST_CANDIDATES", 0)
+        monkeypatch.setattr(cold_windows, "LEAST_BYTES", 100)
 
 
 @pytest.fixture
@@ -214,7 +219,9 @@ def test_any_cut_gives_the_definition(name: str, seed: int) -> None:
             assert all(row["_start"] < row["_end"] for row in found)
 
 
-RANGED = [f"{name}{kind}" for name in ("two", "star", "theta chain") for kind in ("", ", with caches")]
+RANGED = [
+    f"{name}{kind}" for name in ("two", "star", "theta chain") for kind in ("", ", with caches", ", in 3000 bytes")
+]
 
 
 @pytest.mark.usefixtures("eager", "kernels")
@@ -248,7 +255,9 @@ def test_joins_over_shorter_windows_are_cut_from_those_over_the_longest(name: st
 
 def ranged(case: Case, inputs: tuple[int, ...], wanted: tuple[Port, ...]) -> MultiJoin:
     ranges = JoinRanges(inputs, tuple(sorted(set(wanted))))
-    return MultiJoin(case.inputs, case.keys, case.comparisons, cache_bytes=case.cache_bytes, ranges=ranges)
+    join = MultiJoin(case.inputs, case.keys, case.comparisons, cache_bytes=case.cache_bytes, ranges=ranges)
+    join.limit_memory(case.limit)
+    return join
 
 
 def ends_of(row: Row, length: int | None) -> Row:

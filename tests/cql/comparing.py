@@ -14,10 +14,12 @@ from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog
 from anabranch.cql.dialect import parse_query
 from anabranch.logical_plan import Query
+from anabranch.planning.placement import chosen
 from anabranch.planning.reading import JoinPlan
 from cql.generate import cases, random_case
 from cql.local import LocalEngine
 from cql.oracle import Oracle
+from cql.placing import random_place
 from cql.streams import Case, Row
 
 EXAMPLES = 100
@@ -67,13 +69,14 @@ def disagreement(case: Case, number: int) -> str | None:
     """What the two say differently about a case.
 
     By number, every third switches plans between ticks, every fifth loses its memory, in every seventh hash codes
-    collide, and every fourth joins by a tree of joins of two.
+    collide, every fourth joins by a tree of joins of two, and in every second rows of joins go to cells at random.
     """
     switches = random.Random(number) if number % 3 == 0 else None
     join: JoinPlan = "xjoin" if number % 4 == 0 else "auto"
     with tempfile.TemporaryDirectory(prefix="anabranch-case-") as folder:
         log = Path(folder) if number % 5 == 0 else None
         few = number % 7 == 0
-        got = LocalEngine(case, bound(case), log, few_codes=few, switches=switches, join=join).answer()
+        place = random_place(random.Random(number)) if number % 2 else chosen
+        got = LocalEngine(case, bound(case), log, few_codes=few, switches=switches, join=join, place=place).answer()
     want = expected(case)
     return None if got == want else f"{case}\nmissing {want - got}\nextra {got - want}"

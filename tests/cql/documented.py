@@ -235,8 +235,8 @@ AGGREGATES: dict[str, tuple[tuple[str, str | None, tuple[str, ...]], ...]] = {
 }
 # A query with an item {0} and a column {4} of {1}, and an item {3} of {2}; what its refusal says.
 UNSUPPORTED = (
-    ("Select {0} From {1} Left Join {2} On {0} < {3}", "(?i)left"),
-    ("Select {0} From {1} Full Outer Join {2} On {0} <> {3}", "(?i)full"),
+    ("Select {0} From {1} Left Join {2} On {0} In (Select {3} From {2})", "In or Exists with a query"),
+    ("Select {0} From {1} Natural Full Outer Join {2}", "(?i)full"),
     ("Select {0} As n From {1} Order By n", "(?i)order by"),
     ("Select {0} As n From {1} Limit 2", "(?i)limit"),
     ("Select Count(*) Over () As n From {1}", "(?i)over"),

@@ -386,10 +386,8 @@ class Author:
 
     def joined(self, sources: list[Source]) -> tuple[str, list[str]]:
         """The text of From, and the conditions of joins that are left for Where."""
-        if len(sources) == 2 and self.chance(6) and all(self.keys(source) for source in sources):
-            left, right = (self.pick(*self.keys(source)) for source in sources)
-            side = self.pick("Left", "Right", "Full")
-            return f"From {sources[0].text} {side} Join {sources[1].text} On {left} = {right}", []
+        if 2 <= len(sources) <= 4 and self.chance(6):
+            return f"From {sources[0].text}{self.outer_joins(sources)}", []
         conditions = [self.join_condition(sources[:place], sources[place]) for place in range(1, len(sources))]
         if self.chance(2):
             text = f"From {sources[0].text}"
@@ -400,6 +398,14 @@ class Author:
         if len(sources) == 2 and self.chance(6):
             conditions = []
         return text, conditions
+
+    def outer_joins(self, sources: list[Source]) -> str:
+        """All but the first source, each in a join; some of the joins are outer ones."""
+        text = ""
+        for place in range(1, len(sources)):
+            side = self.pick("Left", "Left", "Right", "Full", "Inner")
+            text += f" {side} Join {sources[place].text} On {self.join_condition(sources[:place], sources[place])}"
+        return text
 
     def join_condition(self, before: list[Source], source: Source) -> str:
         other = self.pick(*before)

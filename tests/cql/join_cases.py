@@ -7,10 +7,11 @@ together, columns of different whole numbers. Some streams have no rows.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence, Set
 from decimal import Decimal
 
 from cql.generate import SKEWS, Author
-from cql.streams import SECOND, Case, Columns, Row, Stream
+from cql.streams import SECOND, Case, Columns, Relation, Row, Stream
 
 COLUMNS: Columns = (
     ("k", "bigint"),
@@ -50,7 +51,8 @@ class JoinAuthor(Author):
         # A join of many has a result of all combinations: the more there are, the fewer rows each has.
         most = MANY if count < 4 else FEW
         streams = tuple(self.shortened(each, most) for each in streams)
-        return Case(streams, (), self.join_text(shape, count), self.cuts(streams))
+        relations = self.relations() if shape == "outer" else ()
+        return Case(streams, relations, self.join_text(shape, count, relations), self.cuts(streams))
 
     def join_stream(self, name: str) -> Stream:
         size = 0 if self.chance(12) else self.number(3, MANY)
@@ -77,10 +79,10 @@ class JoinAuthor(Author):
             self.pick(Decimal("0.00"), Decimal("1.00"), Decimal("1.25"), Decimal("4.50"), None),
         )
 
-    def join_text(self, shape: str, count: int) -> str:
+    def join_text(self, shape: str, count: int, relations: Sequence[Relation] = ()) -> str:
         """A query whose inputs `x0`, `x1`, ... are joined in a shape."""
         if shape == "outer":
-            return self.outer()
+            return self.outer(min(count, 4), relations)
         if shape == "tests":
             return self.tests(min(count, 4))
         inputs = [f"{self.pick(*NAMES)}{self.pick(*WINDOWS)} As x{number}" for number in range(count)]
@@ -118,11 +120,46 @@ class JoinAuthor(Author):
         last = count - 1
         return [*equal, f"x{last - 1}.a {self.pick('<', '>', '<=')} x{last}.a", f"x{last - 1}.k <> x{last}.k"]
 
-    def outer(self) -> str:
-        key = self.pick(*KEYS)
-        left, right = (f"{self.pick(*NAMES)}{self.pick(*WINDOWS)} As {alias}" for alias in ("x", "y"))
-        side = self.pick("Left", "Right", "Full")
-        return f"Select x.a As a, y.a As b From {left} {side} Join {right} On x.{key} = y.{self.pick(*self.alike(key))}"
+    def outer(self, count: int, relations: Sequence[Relation]) -> str:
+        """Joins from left to right, at least one of them outer, by equal columns and other conditions."""
+        tables = {number for number in range(1, count) if relations and self.chance(4)}
+        inputs = [
+            f"r As x{number}" if number in tables else f"{self.pick(*NAMES)}{self.pick(*WINDOWS)} As x{number}"
+            for number in range(count)
+        ]
+        text, outer, tests = inputs[0], self.number(1, count - 1), list[str]()
+        for number in range(1, count):
+            side = self.pick("Left", "Right", "Full", "Left" if number == outer else self.pick("Inner", "Comma"))
+            conditions = self.outer_conditions(number, tables)
+            if side == "Comma":
+                text += f", {inputs[number]}"
+                tests += conditions
+            else:
+                text += f" {side} Join {inputs[number]} On {' And '.join(conditions)}"
+        columns = ["label" if number in tables else "a" for number in range(count)]
+        listed = ", ".join(f"x{number}.{name} As a{number}" for number, name in enumerate(columns))
+        if self.chance(4):
+            listed = f"Count(*) As n, Sum(x0.a) As total, Min(x{count - 1}.k) As least"
+        last = f"x{self.choose(count)}"
+        if self.chance(4):
+            tests.append(self.pick(f"{last}.k = 1", f"{last}.k Is Null", f"x0.k = {last}.k"))
+        where = f" Where {' And '.join(tests)}" if tests else ""
+        selected = f"Select {listed} From {text}{where}"
+        return self.pick(selected, selected, f"Istream({selected})", f"Dstream({selected})", f"Rstream({selected})")
+
+    def outer_conditions(self, number: int, tables: Set[int]) -> list[str]:
+        """What connects an input with one before, beside it conditions on one side, or on both."""
+        before, own = self.choose(number), f"x{number}"
+        key = "k" if {before, number} & tables else self.pick(*KEYS)
+        other = "k" if number in tables else self.pick(*self.alike(key))
+        found = [f"x{before}.{key} = {own}.{other}"]
+        if self.chance(3):
+            found.append(f"x{self.choose(number)}.k {self.pick('<', '<>', '>=')} {own}.k")
+        if self.chance(4):
+            found.append(f"{self.pick(own, f'x{before}')}.k {self.pick('= 1', '<> 1', 'Is Null', 'Is Not Null')}")
+        if self.chance(8):
+            found.append(f"(x{before}.k Is Null Or {own}.k > 0)")
+        return found[1:] if len(found) > 1 and self.chance(4) else found
 
     def tests(self, count: int) -> str:
         """Several In or Exists, which are one join."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import uuid
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -19,18 +19,22 @@ import sqlglot
 
 from anabranch.constraints.config import Mode
 from anabranch.logical_plan import Query, Scalar, Scan, scans
+from anabranch.model.arrays import BoolMatrix
 from anabranch.model.names import quoted
 from anabranch.operators.base import END, EVER, FOREVER, START, TIME, WEIGHT, Operator, Tick
 from anabranch.operators.exact_sums import BUNDLE
 from anabranch.operators.join import MultiJoin
 from anabranch.operators.segments import INPUT, LONGEST_LOG, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import TappedOperator
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.index_look_up import IndexLookUp
+from anabranch.planning.placement import Placement, chosen
 from anabranch.planning.probes import Probe
 from anabranch.planning.reading import JoinPlan, read
-from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Distribution, Items, Stage, first
+from anabranch.planning.stages import VALID, VALID_FROM, VALID_TO, Items, Stage, first
 from chaos import JoinChaos
 from cql.oracle import normalised
+from cql.placing import Place, measured_of, sent_to
 from cql.streams import Case, Relation, Row, Stream
 
 TYPES = {
@@ -40,12 +44,15 @@ TYPES = {
     "double": pa.float64(),
     "decimal(38, 0)": pa.decimal128(38, 0),
     "decimal(20, 2)": pa.decimal128(20, 2),
+    "decimal(12, 4)": pa.decimal128(12, 4),
     "decimal(9, 2)": pa.decimal128(9, 2),
     "boolean": pa.bool_(),
     "date": pa.date32(),
 }
 SEQUENCE = "_sequence"
 SHORT_LOG = 2
+LIMITS = (0, 500, 2000, 5000, 20_000, None)
+"""Of the memory of an operator."""
 ALONE = "alone"
 
 connection = duckdb.connect(config={"threads": 1})
@@ -90,8 +97,12 @@ class Cells:
     longest_log: int = LONGEST_LOG
     switches: random.Random | None = None
     chaotic: JoinChaos | None = None
+    memory: random.Random | None = None
     states: dict[tuple[str, int, tuple[str, ...]], CellState] = field(default_factory=dict)
     logs: dict[tuple[str, int], list[Segment]] = field(default_factory=dict)
+    place: Place = chosen
+    placements: dict[str, Placement] = field(default_factory=dict)
+    received: dict[str, Any] = field(default_factory=lambda: defaultdict(int))
 
     def node(self, stage: Stage) -> str:
         """Whose state it is."""
@@ -109,6 +120,13 @@ class Cells:
         """Which of them it is."""
         return ALONE
 
+    def wanted(self, node: str) -> Collection[int]:
+        """For which queries that differ in constants a state is wanted that may have forgotten others."""
+        return ()
+
+    def fold(self, state: CellState, cell: int, node: str, tick: Tick) -> None:
+        """Keep what is wanted of a state for queries that differ in constants, and unite it with others."""
+
     def restart(self) -> None:
         """All memory is lost; only logs stay."""
         assert self.folder is not None
@@ -122,8 +140,11 @@ class Cells:
         make = partial(TappedOperator, stage.make, taps)
         state = self.states.setdefault((*key, (*names, *sorted(taps))), CellState(make, columns, table.schema, names))
         log = self.logs.get(key, [])
+        if self.memory is not None:
+            state.limit_memory(self.memory.choice(LIMITS))
         if self.folder is not None:
-            state.catch_up(log, self.folder, tick)
+            state.catch_up(log, self.folder, tick, self.wanted(key[0]))
+            self.fold(state, cell, key[0], tick)
         if self.switches is not None:
             switch(state.operator, self.switches)
         if self.chaotic is not None:
@@ -259,19 +280,36 @@ class LocalFlows:
 
     def emitted(self, stage: Stage, flows: Sequence[pa.Table]) -> dict[str, pa.Table]:
         """What each tap of the operator gives."""
-        count = 1 if stage.single else self.cells.count
         coded = [self._coded(flow, distribution) for flow, distribution in zip(flows, stage.distributions, strict=True)]
         columns = [flow.column_names for flow in coded]
         tick = replace(self._with_instants(stage), origin=first(self.origins, stage.streams))
+        sent = self._sent(stage, coded)
         out = []
-        for cell in range(count):
+        for cell in range(sent[0].shape[1]):
             parts = [
-                _numbered(flow.filter(pa.array(self._here(flow, distribution, cell, count))), number)
-                for number, (flow, distribution) in enumerate(zip(coded, stage.distributions, strict=True))
+                _numbered(flow.filter(pa.array(here[:, cell])), number)
+                for number, (flow, here) in enumerate(zip(coded, sent, strict=True))
             ]
             table = pa.concat_tables(parts, promote_options="default")
             out.append(self.cells.advance(stage, cell, columns, table, tick))
         return {tap: pa.concat_tables([each[tap] for each in out]) for tap in out[0]}
+
+    def _sent(self, stage: Stage, coded: Sequence[pa.Table]) -> list[BoolMatrix]:
+        """For each input to which cells each row goes, as was chosen when the first ones came."""
+        if stage.single or self.cells.count == 1:
+            return [np.ones((len(flow), 1), np.bool_) for flow in coded]
+        node = self.cells.node(stage)
+        if node not in self.cells.placements and any(len(flow) for flow in coded):
+            self.cells.placements[node] = self.cells.place(
+                stage.distributions, self.cells.count, measured_of(coded, stage.distributions, self._codes)
+            )
+        placement = self.cells.placements.get(node) or chosen(stage.distributions, self.cells.count)
+        sent = [
+            sent_to(placement.along(distribution, number), partial(self._codes, flow))
+            for number, (flow, distribution) in enumerate(zip(coded, stage.distributions, strict=True))
+        ]
+        self.cells.received[node] += np.sum([each.sum(axis=0) for each in sent], axis=0)
+        return sent
 
     def _with_instants(self, stage: Stage) -> Tick:
         times = {
@@ -292,18 +330,6 @@ class LocalFlows:
             return np.zeros(len(flow), np.int64)
         codes = np.array([_code(row.values()) for row in flow.select(list(columns)).to_pylist()])
         return codes % 3 if self.cells.few_codes else codes
-
-    def _here(
-        self, flow: pa.Table, distribution: Distribution, cell: int, count: int
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        here = np.ones(len(flow), np.bool_)
-        if count == 1:
-            return here
-        sizes = [count] if len(distribution.routes) == 1 else ([2, 2] if count == 4 else [count, 1])
-        for place, size, columns in zip(np.unravel_index(cell, sizes), sizes, distribution.routes, strict=True):
-            if columns:
-                here &= self._codes(flow, columns) % size == place
-        return here
 
 
 def _code(values: Iterable[Any]) -> int:
@@ -347,6 +373,10 @@ class LocalEngine:
         What becomes of rows that joins do not need.
     keys
         Columns that are declared to be keys, by stream.
+    place
+        Chooses where rows of joins go.
+    memory
+        Chooses another limit of memory for every operator before every tick.
     """
 
     def __init__(
@@ -362,12 +392,14 @@ class LocalEngine:
         chaos: JoinChaos | None = None,
         constraints: Mode = "off",
         keys: Mapping[str, tuple[str, ...]] | None = None,
+        place: Place = chosen,
+        memory: random.Random | None = None,
     ) -> None:
         self._query = query
         self._join, self._constraints, self._keys = join, constraints, keys or {}
         self._streams = {stream.name: stream for stream in case.streams}
         self._relations = {relation.name: relation_of(relation) for relation in case.relations}
-        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos)
+        self._cells = Cells(case.cuts.cells, few_codes, folder, longest_log, switches, chaos, memory, place=place)
         self._restart_every = restart_every
         self._batches = case.cuts.batches
         self._inputs = scans(query.plan, "stream")
@@ -387,6 +419,16 @@ class LocalEngine:
                 self._cells.restart()
         ends = max((row[1] for name in self._inputs for row in self._arrived[name]), default=None)
         return out + self._advance(None if ends is None else ends + 1)
+
+    @property
+    def placements(self) -> dict[str, Placement]:
+        """Where rows go, by the number of the stage."""
+        return self._cells.placements
+
+    @property
+    def received(self) -> dict[str, list[int]]:
+        """How many rows each cell has got, by the number of the stage."""
+        return {node: list(map(int, rows)) for node, rows in self._cells.received.items()}
 
     @property
     def snapshots(self) -> int:

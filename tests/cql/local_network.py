@@ -15,26 +15,32 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from anabranch.engine.fold_nodes import Foldable, FoldGroup, is_folded, join_folds
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.network import forget_nodes, join_nodes, new_nodes, sharing
 from anabranch.logical_plan import Query, scans
 from anabranch.operators.base import EVER, TIME, WEIGHT, Tick
-from anabranch.operators.segments import LONGEST_LOG
+from anabranch.operators.segments import LONGEST_LOG, CellState
+from anabranch.planning.query_templates import MEMBER, QueryTemplate, query_template
 from anabranch.planning.reading import read
 from anabranch.planning.stages import Stage
+from anabranch.spark.continuous.cell_task import MembersState
 from anabranch.spark.continuous.programs import CellStep
 from cql.comparing import bound
-from cql.local import Cells, LocalFlows, relation_of, table_of
+from cql.local import TYPES, Cells, LocalFlows, relation_of, table_of
 from cql.local_compiler import operators
 from cql.oracle import normalised
-from cql.streams import Case, Row
+from cql.placing import random_place
+from cql.streams import Case, Row, Stream
 
 Sharing = Literal["on", "off", "random"]
 Status = Literal["running", "paused", "dropped"]
+_SQL = {kind: name for name, kind in TYPES.items()}
 
 
 @dataclass
@@ -67,6 +73,15 @@ class Chaos:
         return self.rng.random() < self.evictions
 
 
+@dataclass(frozen=True)
+class Template:
+    """What a query has in common with others that differ in constants: what it is, its operators; its own constants."""
+
+    of: QueryTemplate
+    steps: Mapping[int, CellStep]
+    values: tuple[Any, ...]
+
+
 @dataclass
 class Running:
     """A query of the network.
@@ -92,6 +107,7 @@ class Running:
     status: Status = "running"
     answer: Counter[Row] = field(default_factory=Counter)
     position: int = EVER
+    template: Template | None = None
 
 
 @dataclass
@@ -103,6 +119,21 @@ class NetworkCells(Cells):
     steps: Mapping[int, CellStep] = field(default_factory=dict)
     uses: Mapping[str, dict[str, Stage]] = field(default_factory=dict)
     chaos: Chaos = field(default_factory=lambda: Chaos(random.Random(0)))
+    folded: Mapping[str, tuple[MembersState, ...]] = field(default_factory=dict)
+
+    def wanted(self, node: str) -> Collection[int]:
+        """Those that have begun."""
+        own = self.folded[node][0] if node in self.folded else MembersState((), (), {})
+        return set(own.members) - set(own.fresh)
+
+    def fold(self, state: CellState, cell: int, node: str, tick: Tick) -> None:
+        """As a worker does."""
+        if node in self.folded:
+            assert self.folder is not None
+            own, *others = self.folded[node]
+            state.keep(MEMBER, own.members)
+            for other in others:
+                state.unite(other.logs.get(cell, ()), MEMBER, other.members, self.folder, tick)
 
     def node(self, stage: Stage) -> str:
         """The node of the query that is at work."""
@@ -173,12 +204,21 @@ class LocalNetwork:
         self._manifest = Manifest(case.cuts.cells)
         switches = chaos.rng if chaos.switches else None
         self._cells = NetworkCells(
-            case.cuts.cells, few_codes, folder, longest_log, switches, manifest=self._manifest, chaos=chaos
+            case.cuts.cells,
+            few_codes,
+            folder,
+            longest_log,
+            switches,
+            manifest=self._manifest,
+            chaos=chaos,
+            place=random_place(chaos.rng),
         )
         self._arrived: dict[str, list[Row]] = {name: [] for name in self._streams}
         self.queries: dict[str, Running] = {}
         self.shared = 0
         """How often an operator served another query than the first in a tick."""
+        self.folded = 0
+        """The same of operators for queries that differ in constants."""
 
     # -- what a user does
 
@@ -189,9 +229,25 @@ class LocalNetwork:
         since = max((self._closed(stream) for stream in scans(query.plan, "stream")), default=EVER)
         steps = operators(case, query)
         found = {number: step.signature for number, step in steps.items()}
-        nodes = new_nodes(found, self._manifest, owner="" if self._chaos.shares() else name)
-        self._manifest.queries[name] = QueryState(name, position=since, since=since, nodes=nodes)
-        self.queries[name] = Running(case, query, steps, since, position=since)
+        owner = "" if self._chaos.shares() else name
+        nodes, number = new_nodes(found, self._manifest, owner), self._manifest.new_number()
+        self._manifest.queries[name] = QueryState(name, position=since, since=since, nodes=nodes, number=number)
+        self.queries[name] = Running(
+            case, query, steps, since, position=since, template=self._template(case, query, owner)
+        )
+
+    def _template(self, case: Case, query: Query, owner: str) -> Template | None:
+        """What it has in common with those that differ in constants, if it shares."""
+        if len(query.streams) != 1 or owner or not operators(case, query):
+            return None
+        (stream,) = query.streams
+        found = query_template(query, {name: TYPES[kind] for name, kind in self._streams[stream].columns})
+        if found is None:
+            return None
+        template, values = found
+        columns = (*((field.name, _SQL[field.type]) for field in template.schema), (MEMBER, "int"))
+        made = replace(case, streams=(*case.streams, Stream(template.matches, columns, ())))
+        return Template(template, operators(made, template.query), values)
 
     def drop(self, name: str) -> None:
         """Remove a query; what it has said stays here."""
@@ -249,6 +305,7 @@ class LocalNetwork:
                 if firsts and stream not in state.origins:
                     state.origins[stream] = min(firsts)
             groups[state.since, state.position, end, repr(sorted(state.origins.items()))].append(name)
+        self._advance_folds(groups)
         for (since, position, end, _), names in groups.items():
             taps = {
                 name: {number: step.tap for number, step in each.steps.items()} for name, each in self.queries.items()
@@ -260,6 +317,66 @@ class LocalNetwork:
                 if set(users) & set(names)
             )
             self._tick(names, since, Tick(position, end))
+
+    def _advance_folds(self, groups: dict[tuple[int, int, int, str], list[str]]) -> None:
+        """Let queries that differ in constants go on as one, and take them out of the others."""
+        running = [
+            each.template.of.matches for each in self.queries.values() if each.status != "dropped" and each.template
+        ]
+        until, wanted = {}, {}
+        for (_, _, end, _), names in groups.items():
+            for name in list(names):
+                state, found = self._manifest.queries[name], self.queries[name].template
+                begins = state.position == state.since and found is not None and running.count(found.of.matches) > 1
+                if found is not None and (is_folded(state) or begins):
+                    names.remove(name)
+                    signatures = {number: step.signature for number, step in found.steps.items()}
+                    until[name], wanted[name] = end, Foldable(found.of.matches, signatures)
+        for key in [key for key, names in groups.items() if not names]:
+            del groups[key]
+        for group in join_folds(self._manifest, until, wanted):
+            self.folded += len(group.names) - 1
+            self._fold_tick(group)
+
+    def _fold_tick(self, group: FoldGroup) -> None:
+        states = {name: self._manifest.queries[name] for name in group.names}
+        found = self.queries[group.names[0]].template
+        assert found is not None
+        values = {name: each.template.values for name, each in self.queries.items() if each.template is not None}
+        index = found.of.index([(state.number, state.since, values[name]) for name, state in states.items()])
+        since = min(state.since for state in states.values())
+        rows = [row for row in self._arrived[found.of.stream] if row[1] >= since]
+        tick = Tick(group.position, group.until)
+
+        def matches(some: list[Row]) -> pa.Table:
+            return index.found(table_of(self._streams[found.of.stream], some).select(found.of.read))
+
+        name = found.of.matches
+        due = {name: matches([row for row in rows if tick.start <= row[1] < tick.until])}
+        origins = [time for state in states.values() for time in state.origins.values()]
+        self._cells.uses = {group.nodes[n]: {step.tap: step.stage} for n, step in found.steps.items()}
+        self._cells.nodes, self._cells.steps = group.nodes, found.steps
+        numbers = {each: state.number for each, state in states.items()}
+        self._cells.folded = {
+            node: tuple(
+                MembersState(
+                    tuple(numbers[each] for each in held.names),
+                    tuple(numbers[each] for each in held.fresh),
+                    held.logs[stage],
+                )
+                for held in group.held
+            )
+            for stage, node in group.nodes.items()
+        }
+        origin = {name: min(origins)} if origins else {}
+        kept, begins = {name: matches(rows)}, tick.start == since
+        said = read(found.of.query, NetworkFlows(tick, origin, due, kept, {}, {}, self._cells, begins))
+        self._cells.folded = {}
+        for each, state in states.items():
+            query = self.queries[each]
+            own = said.filter(pc.equal(said[MEMBER], state.number)).select([*query.query.plan.columns, TIME, WEIGHT])
+            query.answer += Counter(normalised(row.values()) for row in own.to_pylist())
+            state.position = query.position = tick.until
 
     def _tick(self, names: Collection[str], since: int, tick: Tick) -> None:
         known = {name: [row for row in rows if row[1] >= since] for name, rows in self._arrived.items()}
@@ -275,7 +392,7 @@ class LocalNetwork:
             for number, node in self._manifest.queries[name].nodes.items():
                 step = self.queries[name].steps[number]
                 uses[node].setdefault(step.tap, step.stage)
-        self._cells.uses = uses
+        self._cells.uses, self._cells.placements = uses, self._manifest.placements
         for name in names:
             state, query = self._manifest.queries[name], self.queries[name]
             self._cells.nodes, self._cells.steps = state.nodes, query.steps

@@ -107,3 +107,18 @@ def test_what_spark_refuses_is_shown_in_the_users_names(engine: ab.Engine, text:
 def test_what_fits_is_accepted(engine: ab.Engine, condition: str) -> None:
     engine.query(f"Select k From a Where {condition}", name="fits")
     engine.drop("fits")
+
+
+@pytest.mark.parametrize("more", ["", " And x.k < y.k"])
+def test_values_of_any_type_are_null_where_there_is_no_partner(spark: SparkSession, more: str) -> None:
+    columns = "id k, array(id) l, named_struct('p', array(id), 'q', string(id)) st, cast('a' as binary) bytes"
+    made = ab.Engine(spark)
+    made.stream("a", spark.sql(f"SELECT timestamp_seconds(id) ts, {columns} FROM range(3)"), timestamp="ts")
+    listed = "x.k, x.l, x.st, y.l As l2, y.st As st2, y.bytes"
+    text = f"Select {listed} From a [Now] As x Left Join a [Now] As y On x.k = y.k{more}"
+    made.query(f"Istream({text})", name="q")
+    found = {row.k: row for row in made.run_batch()["q"].collect()}
+    assert [(row.l, row.st.q) for _, row in sorted(found.items())] == [([0], "0"), ([1], "1"), ([2], "2")]
+    assert [(row.l2, row.st2 and row.st2.q) for _, row in sorted(found.items())] == (
+        [(None, None)] * 3 if more else [([0], "0"), ([1], "1"), ([2], "2")]
+    )

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from anabranch.benches.nexmark import QUERIES, RELATIONS, SECOND, ZERO, Nexmark, Row, at, expected, generate
+from anabranch.benches.nexmark import race
+from anabranch.benches.nexmark.answers import QUERIES, RELATIONS, Row, at, expected
+from anabranch.benches.nexmark.events import SECOND, ZERO, Nexmark, generate
 from anabranch.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -103,3 +106,30 @@ def in_pieces(table: pa.Table, folder: Path) -> None:
         pq.write_table(table.take(pa.array(rows)), path)
         # Spark reads files by age, which it knows in milliseconds.
         os.utime(path, (ZERO // SECOND + place, ZERO // SECOND + place))
+
+
+@pytest.mark.full(reason="about a bench, not about what users run")
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        (
+            "q9",
+            """Select b.auction, b.bidder, b.price, 1
+            From auction a Join bid b On a.id = b.auction And b.ms Between a.ms And a.expires
+            Qualify row_number() Over (Partition By a.id Order By b.price Desc, b.seq) = 1""",
+        ),
+        (
+            "q7",
+            """Select auction, bidder, price From bid Where auction >= 0
+            Qualify price = max(price) Over (Partition By ceil(ms / 10000))""",
+        ),
+    ],
+)
+def test_the_race_asks_what_it_says(spark: SparkSession, tmp_path: Path, name: str, answer: str) -> None:
+    files = race._write(tmp_path / "in", 5_000)
+    _, found = race._ours(spark, race.QUERIES[name], files, tmp_path / "out")
+    with duckdb.connect() as db:
+        for stream, columns in race.COLUMNS.items():
+            names = ["ms", *(column for column, _ in columns)]
+            db.execute(f"Create Table {stream} As From read_csv('{files.whole(stream)}', names = {names})")
+        assert Counter(map(tuple, found.collect())) == Counter(db.execute(answer).fetchall())

@@ -105,7 +105,41 @@ def violation(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
     ]
 
 
+def limited(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
+    """Windows of a minute in a quarter of the memory that they need; most partners come soon, some at any time."""
+    ticks = _mostly_soon(5_000 if quick else 10_000, 60, 80 if quick else 120)
+    whole = _ran(MultiJoin(2, _joined("cb")), ticks)
+    limit = whole.peak // 4
+    starts: dict[str, Callable[[], MultiJoin]] = {
+        "off": lambda: MultiJoin(2, _joined("cb")),
+        "limited": lambda: _with_memory(MultiJoin(2, _joined("cb")), limit),
+    }
+    found, cpu = _contest(starts, ticks, rounds=1 if quick else 3)
+    off, limited = found["off"], found["limited"]
+    _require_same(off, limited)
+    needs = f"a quarter of {whole.peak / 1e6:.1f} MB, {limited.on_disk / 1e6:.1f} MB on disk"
+    return [
+        at_most("memory limit: measured peak / limit", limited.peak / limit, 1.1, needs),
+        at_most("memory limit: time / unlimited", cpu.ratio("limited", "off"), 3.0, cpu.describe("off", "limited")),
+        informed("memory limit: answers that differ", 0.0, f"of {off.results:,}"),
+        informed("memory limit: A/A control", cpu.ratio("off again", "off"), ""),
+    ]
+
+
 # --- streams
+
+
+def _mostly_soon(rows: int, seconds: int, length: int) -> Tables:
+    """Rows by tick of a second: of nine in ten the partners come within two seconds, of the others at any time."""
+    rng, span, found = np.random.default_rng(SEED), seconds * SECOND, []
+    for tick in range(length):
+        inputs = []
+        for name in "cb":
+            back = np.where(rng.random(rows) < 0.9, rng.integers(0, 2, rows), rng.integers(0, seconds, rows))
+            numbers = np.maximum(tick - back, 0) * rows + rng.integers(0, rows, rows)
+            inputs.append(_elements(name, numbers, rng.integers(tick * SECOND, (tick + 1) * SECOND, rows), span))
+        found.append(inputs)
+    return found
 
 
 def _network(window: int, length: int, scale: float) -> Tables:
@@ -173,6 +207,8 @@ class Ran:
     results: int = 0
     rescued: int = 0
     sum: int = 0
+    peak: int = 0
+    on_disk: int = 0
     held: list[int] = field(default_factory=list)
     by_tick: list[int] = field(default_factory=list)
     violated: list[int] = field(default_factory=list)
@@ -192,6 +228,7 @@ def _ran(join: MultiJoin, ticks: Tables) -> Ran:
         ran.sum += sum(int(found[name].to_numpy().sum()) for name in ("_start", "_end", found.column_names[0]))
         ran.by_tick.append(len(found))
         ran.held.append(join.held_bytes)
+        ran.peak, ran.on_disk = max(ran.peak, join.take_peak()), max(ran.on_disk, join.file_bytes)
         ran.violated.append(0 if report is None else sum(not each.adopted for each in report.changes))
         ran.rescued = 0 if report is None else report.rescued
     return ran
@@ -210,9 +247,14 @@ def _contest(starts: Mapping[str, Callable[[], MultiJoin]], ticks: Tables, round
     return found, race
 
 
+def _with_memory(join: MultiJoin, limit: int) -> MultiJoin:
+    join.limit_memory(limit)
+    return join
+
+
 def _require_same(one: Ran, other: Ran) -> None:
     if (one.results, one.sum) != (other.results, other.sum):
         raise InternalError(f"{one.results} results became {other.results}, or others")
 
 
-WORKLOADS = (network_query, nothing_to_find, violation, linear_road)
+WORKLOADS = (network_query, nothing_to_find, violation, limited, linear_road)

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from anabranch.benches import flink_program
 
@@ -34,12 +35,15 @@ class Source:
     def declared(self, name: str) -> str:
         """The statement that makes it a table with a watermark.
 
-        >>> Source([("k", "BIGINT")], Path("/rows/a.csv")).declared("a").split(" WITH ")[0]
-        'CREATE TABLE a (ms BIGINT, `k` BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts)'
+        A row with the same time as the one before is not late.
+
+        >>> print(Source([("k", "BIGINT")], Path("/rows/a.csv")).declared("a").split(", ts AS ")[1].split(" WITH ")[0])
+        TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND)
         """
         listed = ", ".join(f"`{column}` {kind}" for column, kind in self.columns)
         return (
-            f"CREATE TABLE {name} (ms BIGINT, {listed}, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts) "
+            f"CREATE TABLE {name} (ms BIGINT, {listed}, ts AS TO_TIMESTAMP_LTZ(ms, 3), "
+            "WATERMARK FOR ts AS ts - INTERVAL '0.001' SECOND) "
             f"WITH ('connector' = 'filesystem', 'path' = 'file://{self.path}', 'format' = 'csv')"
         )
 
@@ -53,21 +57,33 @@ def python() -> str | None:
 
 
 def seconds(
-    python: str, folder: Path, sources: Mapping[str, Source], small: Mapping[str, Source], answer: str, select: str
+    python: str,
+    folder: Path,
+    sources: Mapping[str, Source],
+    small: Mapping[str, Source],
+    answer: str,
+    select: str,
+    *,
+    format: str = "csv",
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> float:
     """Seconds of `INSERT INTO answer select` in a warm Flink, without those that a job over small files takes.
 
     Parameters
     ----------
     answer
-        The columns of the answer, which is written as CSV to the folder `answer`.
+        The columns of the answer, which is written to the folder `answer`.
+    format
+        How: `debezium-json` has the changes of a relation.
+    settings
+        Of Flink, beside those of all jobs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     runs = {"warm-small": small, "warm": sources, "small": small, "answer": sources}
     job = {
-        "settings": {"parallelism.default": "2", "table.local-time-zone": "UTC"},
+        "settings": {"parallelism.default": "2", "table.local-time-zone": "UTC", **settings},
         "runs": [
-            [*(each.declared(stream) for stream, each in given.items()), _sink(folder / name, answer)]
+            [*(each.declared(stream) for stream, each in given.items()), _sink(folder / name, answer, format)]
             for name, given in runs.items()
         ],
         "insert": f"INSERT INTO answer {select}",
@@ -83,8 +99,8 @@ def seconds(
     return float(whole - start)
 
 
-def _sink(folder: Path, columns: str) -> str:
+def _sink(folder: Path, columns: str, format: str) -> str:
     return (
         f"CREATE TABLE answer ({columns}) "
-        f"WITH ('connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = 'csv')"
+        f"WITH ('connector' = 'filesystem', 'path' = 'file://{folder}', 'format' = '{format}')"
     )

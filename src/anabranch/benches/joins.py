@@ -1,7 +1,6 @@
 """`anabranch bench joins`: windowed joins against Spark's and Flink's, and the operator alone (`join_operator.py`).
 
-All read the same rows from CSV and write their answers. What it takes to start is not counted: each runs over a few
-rows of each stream first, and the time of that is taken off.
+All read the same rows from CSV and write their answers: see `csv_contest.py`.
 """
 
 from __future__ import annotations
@@ -10,21 +9,20 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
 from anabranch.benches import flink, join_operator
 from anabranch.benches.cql import START
-from anabranch.benches.harness import Race, answer, run
-from anabranch.errors import InternalError
+from anabranch.benches.csv_contest import Contender, Files, contest, once, write
+from anabranch.benches.harness import Race, run
+from anabranch.benches.old_engine import in_conditions
 from anabranch.measure import Bar, at_least, at_most, informed
 
 SEED = 20_260_023
@@ -43,32 +41,10 @@ STORES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-Contender = Callable[["Files", Path], tuple[float, DataFrame]]
 
-
-@dataclass(frozen=True)
-class Files:
-    """Rows of the three streams: per stream a folder of batches, and one file with all of them."""
-
-    folder: Path
-
-    def batches(self, name: str) -> Path:
-        """Of a stream."""
-        return self.folder / name
-
-    def whole(self, name: str) -> Path:
-        """Of a stream."""
-        return self.folder / f"{name}.csv"
-
-    def read(self, spark: SparkSession, name: str) -> DataFrame:
-        """A stream that has a batch of each file."""
-        reader = spark.readStream.schema("ms long, seq long, k long, v long").option("maxFilesPerTrigger", 1)
-        return reader.csv(str(self.batches(name))).select(F.expr("timestamp_millis(ms)").alias("ts"), "seq", "k", "v")
-
-
-def main(*, quick: bool, json_path: Path | None = None) -> int:
-    """Run every workload: see `harness.run`."""
-    return run(WORKLOADS, quick=quick, json_path=json_path)
+def main(*, quick: bool, json_path: Path | None = None, old: Path | None = None) -> int:
+    """Run every workload: see `harness.run`. `old` is a worktree of an earlier version to compare with."""
+    return run([*WORKLOADS, partial(in_conditions, old=old)], quick=quick, json_path=json_path)
 
 
 def selective(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
@@ -108,7 +84,7 @@ def hot_key(spark: SparkSession, folder: Path, quick: bool) -> list[Bar]:
             shutil.rmtree(out)
             if number:
                 race.seconds[name].append(seconds / counts[name])
-    start = min(_once(partial(_ours, spark), small, folder)[0] for _ in range(2))
+    start = min(once(partial(_ours, spark), small, folder)[0] for _ in range(2))
     note = ", ".join(f"{name} {1e6 * race.median(name):.2f} us" for name in race.seconds)
     note += f" per result; {counts['hot']:,} and {counts['even']:,} results; {start:.1f} s to start are in it"
     return [
@@ -134,50 +110,25 @@ def _against_peers(
     if (python := flink.python()) is not None:
         contenders["Flink"] = partial(_flink, spark, python, small)
     contenders["ours again"] = contenders["ours"]
-    race = _contest(contenders, given, small, folder, rounds)
+    race = contest(contenders, given, small, folder, rounds)
     note = race.describe(*contenders)
     ratios = {name: race.ratio(name, "ours") for name in limits if name in contenders}
     bars = [at_least(f"{title}: {name} / ours", ratio, limits[name], note) for name, ratio in ratios.items()]
     return [*bars, informed(f"{title}: A/A control", race.ratio("ours again", "ours"), note)]
 
 
-def _contest(contenders: Mapping[str, Contender], given: Files, small: Files, folder: Path, rounds: int) -> Race:
-    """All over the same files, in turn; all must give the same bag of rows."""
-    race = Race({name: [] for name in contenders})
-    starts = {
-        name: 0.0 if name == "Flink" else min(_once(each, small, folder)[0] for _ in range(3))
-        for name, each in contenders.items()
-    }
-    for number in range(rounds):
-        for name in list(contenders)[:: -1 if number % 2 else 1]:
-            seconds, found = _once(contenders[name], given, folder)
-            race.answer = race.answer or found
-            if found != race.answer:
-                raise InternalError(f"{name} answered {found[0]} rows, or others, instead of {race.answer[0]}")
-            race.seconds[name].append(seconds - starts[name])
-    return race
-
-
-def _once(contender: Contender, given: Files, folder: Path) -> tuple[float, tuple[int, int]]:
-    out = folder / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    seconds, rows = contender(given, out)
-    return seconds, answer(rows)
-
-
 def _small(folder: Path) -> Files:
     """A few rows of each stream, in one batch."""
     if (folder / "small").exists():
-        return Files(folder / "small")
+        return Files(folder / "small", dict.fromkeys(NAMES, COLUMNS))
     rng = np.random.default_rng(SEED)
     return _write(folder / "small", 1, dict.fromkeys(NAMES, lambda: rng.integers(0, FEW_ROWS, FEW_ROWS)))
 
 
 def _write(folder: Path, batches: int, drawn: Mapping[str, Callable[[], np.ndarray]]) -> Files:
     """The last row of each stream has no partner, and lets time be complete for all others."""
-    rng, given = np.random.default_rng(SEED), Files(folder)
+    rng, made = np.random.default_rng(SEED), {}
     for number, name in enumerate(NAMES):
-        given.batches(name).mkdir(parents=True)
         tables, rows = [], 0
         for batch in range(batches):
             found, begins = drawn[name](), START // 1000 + batch * BATCH_MILLIS
@@ -187,13 +138,8 @@ def _write(folder: Path, batches: int, drawn: Mapping[str, Callable[[], np.ndarr
             columns = {"ms": times, "seq": rows + np.arange(len(found)), "k": found}
             tables.append(pa.table(columns | {"v": rng.integers(0, 1_000_000, len(found))}))
             rows += len(found)
-            _write_csv(tables[-1], given.batches(name) / f"{batch:06d}.csv")
-        _write_csv(pa.concat_tables(tables), given.whole(name))
-    return given
-
-
-def _write_csv(table: pa.Table, path: Path) -> None:
-    pc.write_csv(table, path, pc.WriteOptions(include_header=False))
+        made[name] = tables
+    return write(folder, dict.fromkeys(NAMES, COLUMNS), made)
 
 
 def _ours(spark: SparkSession, given: Files, out: Path) -> tuple[float, DataFrame]:
@@ -236,7 +182,7 @@ def _spark(spark: SparkSession, settings: Mapping[str, str], given: Files, out: 
 
 
 def _flink(spark: SparkSession, python: str, small: Files, given: Files, out: Path) -> tuple[float, DataFrame]:
-    sources, few = ({name: flink.Source(COLUMNS, each.whole(name)) for name in NAMES} for each in (given, small))
+    sources, few = given.for_flink(NAMES), small.for_flink(NAMES)
     span = f"INTERVAL '{BATCHES_IN_WINDOW * BATCH_MILLIS // 1000}' SECOND"
 
     def near(one: str, other: str) -> str:

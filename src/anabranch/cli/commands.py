@@ -216,12 +216,13 @@ def bench(
     quick: Quick = False,
     json: Json = None,
     old: Annotated[
-        Path | None, typer.Option("--old", metavar="DIR", help="A worktree of an earlier version, for `queries`.")
+        Path | None,
+        typer.Option("--old", metavar="DIR", help="An earlier version as a worktree, for `queries`, `joins`."),
     ] = None,
 ) -> None:
     """Measure against plain Spark and other engines; exit code 3 if a target is missed."""
-    if old is not None and name != "queries":
-        raise QueryError("only the bench 'queries' compares with an earlier version", hint="leave --old out")
+    if old is not None and name not in ("queries", "joins"):
+        raise QueryError("the benches 'queries' and 'joins' compare with an earlier version", hint="leave --old out")
     more = {} if old is None else {"old": old}
     _run_all("benches", name, lambda each, run: run(quick=quick, json_path=json, **more), json)
 

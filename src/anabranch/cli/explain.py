@@ -12,6 +12,8 @@ from anabranch.cql.binder import bind
 from anabranch.cql.dialect import parse
 from anabranch.cql.rendering import mermaid, render
 from anabranch.logical_plan import Query
+from anabranch.planning.memory_growth import states
+from anabranch.tables import text_table
 
 
 def explain(file: Path, say: Callable[[str], None]) -> None:
@@ -34,7 +36,17 @@ def _explained(statement: cql.Statement, script: ScriptCatalog) -> str | None:
             return f"{own}\n{_plan(script.queries[own])}"
         case cql.SelectStatement(_, ast) | cql.Explain(cql.SelectStatement(_, ast)):
             return _plan(bind(ast, script.catalog, "query"))
+        case cql.Show("memory"):
+            return _memory(script)
     return None
+
+
+def _memory(script: ScriptCatalog) -> str:
+    """What the operators of all queries keep, and how that grows."""
+    found = [(name, *each) for name, query in script.queries.items() for each in states(query.plan)]
+    rows = [(name, title, state.keeps, state.growth, state.hint) for name, title, state in found]
+    titles = ("query", "operator", "keeps", "grows", "hint")
+    return f"{text_table(titles, rows, left=titles)}\n"
 
 
 def _plan(query: Query) -> str:

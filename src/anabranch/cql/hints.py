@@ -42,7 +42,7 @@ def leading(select: exp.Select, scope: Scope) -> tuple[int, ...]:
         if number in numbers:
             raise scope.context.error(f"Leading names {each.name!r} twice", at, "name each source once")
         numbers.append(number)
-    if scope.outer_join is not None:
+    if scope.outer_joins:
         raise scope.context.error("Leading is for joins that are not outer", select.expressions[0], "leave it out")
     return tuple(numbers)
 

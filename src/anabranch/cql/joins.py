@@ -1,4 +1,4 @@
-"""The From list as one n-ary join: equalities between inputs become keys, conditions on one input filter it."""
+"""An inner join of plans as one n-ary join: equalities between them become keys, conditions on one plan filter it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,42 @@ from anabranch.cql.expressions import computed, scalar
 from anabranch.cql.scopes import Scope
 from anabranch.logical_plan import Filter, Join, Plan
 
+Keys = tuple[tuple[tuple[int, str], ...], ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is joined: a plan with the columns of one source, or of several that are joined already."""
+
+    sources: frozenset[int]
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Split:
+    """Parts of a join, and what becomes of the conditions between them.
+
+    Parameters
+    ----------
+    plans
+        The parts as filtered by conditions of their own, with columns for computed keys.
+    keys
+        As a join has them.
+    filters
+        The conditions of each part's own.
+    above
+        All other conditions.
+    """
+
+    plans: tuple[Plan, ...]
+    keys: Keys
+    filters: tuple[tuple[exp.Expr, ...], ...]
+    above: tuple[exp.Expr, ...]
+
 
 @dataclass(frozen=True)
 class Term:
-    """One side of an equality: an expression over one input, and the equality."""
+    """One side of an equality: an expression over one part, and the equality."""
 
     number: int
     sql: str
@@ -27,31 +59,32 @@ class Term:
         return isinstance(self.expression, exp.Column)
 
 
-def joined(scope: Scope, conditions: Sequence[exp.Expr], leading: tuple[int, ...] = ()) -> Plan:
-    """The join of all sources under bound conditions; call it when all used columns are known."""
-    plans, keys, _, above = split(scope, conditions)
-    plan: Plan = plans[0] if len(plans) == 1 else Join(tuple(plans), keys, leading)
-    return filtered(plan, above, scope)
+def inner_join(
+    parts: Sequence[Part], conditions: Sequence[exp.Expr], scope: Scope, leading: tuple[int, ...] = ()
+) -> Plan:
+    """The join of all parts under bound conditions."""
+    found = split(parts, conditions, scope)
+    plan: Plan = found.plans[0] if len(parts) == 1 else Join(found.plans, found.keys, leading)
+    return filtered(plan, found.above, scope)
 
 
-def split(
-    scope: Scope, conditions: Sequence[exp.Expr]
-) -> tuple[list[Plan], tuple[tuple[tuple[int, str], ...], ...], list[list[exp.Expr]], list[exp.Expr]]:
-    """The sources as filtered by conditions of their own, the keys, those conditions by source, and the others."""
-    filters: list[list[exp.Expr]] = [[] for _ in scope.sources]
+def split(parts: Sequence[Part], conditions: Sequence[exp.Expr], scope: Scope) -> Split:
+    """What is a key, what filters a part, and what is left."""
+    filters: list[list[exp.Expr]] = [[] for _ in parts]
     above, classes = [], list[list[Term]]()
     for each in conditions:
-        sides = _sides(each, scope)
-        inputs = scope.inputs(each)
+        sides = _sides(each, parts, scope)
+        inputs = _inputs(each, parts, scope)
         if sides:
             _connect(classes, *sides)
         elif len(inputs) == 1:
-            filters[min(inputs)].append(each)
+            filters[inputs[0]].append(each)
         else:
             above.append(each)
-    keys = [_one_per_input(terms, filters) for terms in classes]
-    plans = [filtered(source.plan(), filters[i], scope) for i, source in enumerate(scope.sources)]
-    return plans, _computed_keys(plans, keys, scope), filters, above
+    keys = [_one_per_part(terms, filters) for terms in classes]
+    plans = [filtered(part.plan, own, scope) for part, own in zip(parts, filters, strict=True)]
+    names = _computed_keys(plans, keys, scope)
+    return Split(tuple(plans), names, tuple(map(tuple, filters)), tuple(above))
 
 
 def filtered(plan: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
@@ -62,15 +95,21 @@ def filtered(plan: Plan, conditions: Sequence[exp.Expr], scope: Scope) -> Plan:
     return Filter(plan, tuple(scalar(each, scope.context, condition=True) for each in closed))
 
 
-def _sides(condition: exp.Expr, scope: Scope) -> tuple[Term, Term] | None:
+def _inputs(bound: exp.Expr, parts: Sequence[Part], scope: Scope) -> list[int]:
+    """Numbers of the parts that an expression reads."""
+    sources = scope.inputs(bound)
+    return [number for number, part in enumerate(parts) if part.sources & sources]
+
+
+def _sides(condition: exp.Expr, parts: Sequence[Part], scope: Scope) -> tuple[Term, Term] | None:
     if not isinstance(condition, exp.EQ):
         return None
     terms = []
     for side in (condition.this.unnest(), condition.expression.unnest()):
-        inputs = scope.inputs(side)
+        inputs = _inputs(side, parts, scope)
         if len(inputs) != 1:
             return None
-        terms.append(Term(min(inputs), scalar(side, scope.context).sql, side, condition))
+        terms.append(Term(inputs[0], scalar(side, scope.context).sql, side, condition))
     return (terms[0], terms[1]) if terms[0].number != terms[1].number else None
 
 
@@ -92,8 +131,8 @@ def _same(one: Term, other: Term) -> bool:
     return one.number == other.number and one.sql == other.sql
 
 
-def _one_per_input(terms: Sequence[Term], filters: list[list[exp.Expr]]) -> list[Term]:
-    """One term of each input; further ones of the same input are compared there."""
+def _one_per_part(terms: Sequence[Term], filters: list[list[exp.Expr]]) -> list[Term]:
+    """One term of each part; further ones of the same part are compared there."""
     kept: dict[int, Term] = {}
     for term in sorted(terms, key=lambda each: (each.number, not each.plain)):
         first = kept.setdefault(term.number, term)
@@ -106,9 +145,7 @@ def _one_per_input(terms: Sequence[Term], filters: list[list[exp.Expr]]) -> list
     return list(kept.values())
 
 
-def _computed_keys(
-    plans: list[Plan], keys: Sequence[Sequence[Term]], scope: Scope
-) -> tuple[tuple[tuple[int, str], ...], ...]:
+def _computed_keys(plans: list[Plan], keys: Sequence[Sequence[Term]], scope: Scope) -> Keys:
     """Columns of the keys; a side that is not a plain column is computed below the join."""
     names: dict[tuple[int, str], str] = {}
     for number in range(len(plans)):

@@ -22,7 +22,6 @@ from anabranch.planning.types import Role
 
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
 VALUES = "join a query that computes the value for all rows, with Group By"
-ALONE = "put it into a query of its own in From, as in From (Select ... From a Left Join b On ...) As x, c"
 TEXTS = "double quotes enclose a name; a text has single ones, as in '{}'"
 
 
@@ -168,7 +167,7 @@ class Source:
 
 @dataclass(frozen=True)
 class OuterJoin:
-    """An outer join of the two sources of a query.
+    """An outer join of all that is to the left of it with one more source.
 
     Parameters
     ----------
@@ -176,13 +175,19 @@ class OuterJoin:
         Whose rows stay without a partner: LEFT, RIGHT or FULL.
     node
         As it stands in the text.
+    number
+        Of the source on the right.
     conditions
-        Of its On.
+        Of its On, bound.
+    before
+        Bound conditions of the inner joins in front of it, back to the outer join before.
     """
 
     side: str
     node: exp.Join
+    number: int
     conditions: tuple[exp.Expr, ...]
+    before: tuple[exp.Expr, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -200,7 +205,7 @@ class Scope:
     merged: set[str] = field(default_factory=set)  # columns of Using: one name for the columns of two sources
     owners: dict[str, int] = field(default_factory=dict)
     closed: bool = False  # whether a query within, which is a value, cannot read these columns
-    outer_join: OuterJoin | None = None
+    outer_joins: list[OuterJoin] = field(default_factory=list)
 
     def add(self, source: Source, node: exp.Expr) -> int:
         """Take up one more source; its alias must be new."""

@@ -11,8 +11,8 @@ from anabranch.cql.functions import is_aggregate
 from anabranch.cql.grouping import Grouping
 from anabranch.cql.hints import leading
 from anabranch.cql.items import Item, expand_items, output_names
-from anabranch.cql.joins import filtered, joined
-from anabranch.cql.outer_joins import outer_joined
+from anabranch.cql.joins import filtered
+from anabranch.cql.outer_joins import joined
 from anabranch.cql.scopes import Context, Relation, Scope
 from anabranch.cql.sources import bind_from
 from anabranch.cql.subqueries import BindInner, bind_membership, is_membership, lift_values, with_membership
@@ -38,10 +38,7 @@ def bind_select(select: exp.Select, context: Context, outer: Scope | None, bind_
         having = [grouping.rewrite(each) for each in having]
         if correlated:
             raise context.error("an aggregation cannot be compared with the outer query", select, "use a join")
-    if scope.outer_join is None:
-        plan = joined(scope, local, preferred)
-    else:
-        plan = filtered(outer_joined(scope, scope.outer_join), local, scope)
+    plan = joined(scope, local, preferred)
     for test in tests:
         plan = with_membership(plan, test, context)
     if grouping is not None:

@@ -9,12 +9,12 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from anabranch.cql.dialect import parse_query
-from anabranch.cql.expressions import conjuncts
+from anabranch.cql.expressions import bind_expression, conjuncts
 from anabranch.cql.grammar import check
 from anabranch.cql.plan_columns import renamed
 from anabranch.cql.plan_properties import grows
 from anabranch.cql.problems import CQLError
-from anabranch.cql.scopes import ALONE, Context, OuterJoin, Relation, Renamed, Scope, Source
+from anabranch.cql.scopes import Context, OuterJoin, Relation, Renamed, Scope, Source
 from anabranch.errors import suggest
 from anabranch.logical_plan import Plan, Scan, ToStream, Window, WindowSpec, scans
 
@@ -23,7 +23,7 @@ BindQuery: TypeAlias = Callable[[exp.Expr, Context], Relation]
 
 
 def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[exp.Expr]:
-    """Fill a scope with the sources of a query; the conditions of its joins are returned."""
+    """Fill a scope with the sources of a query and its outer joins; conditions of joins behind them are returned."""
     clause = select.args.get("from_")
     if clause is None:
         raise scope.context.error("a query without From has no stream", select, "Select ... From a stream")
@@ -37,10 +37,10 @@ def bind_from(select: exp.Select, scope: Scope, bind_query: BindQuery) -> list[e
             own = _conditions(join, number, scope)
             if side is None:
                 conditions += own
-            elif scope.outer_join is not None:
-                raise scope.context.error(f"a second outer join, {side.title()} Join, is not supported", join, ALONE)
             else:
-                scope.outer_join = OuterJoin(side, join, tuple(own))
+                bound = [tuple(bind_expression(each, scope) for each in some) for some in (own, conditions)]
+                scope.outer_joins.append(OuterJoin(side, join, number, *bound))
+                conditions = []
     return conditions
 
 

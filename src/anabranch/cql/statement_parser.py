@@ -35,7 +35,7 @@ from anabranch.formats import DESCRIBES_ITSELF, REPLAY
 from anabranch.model.stream_times import ARRIVAL, Arrival
 
 KINDS = ("STREAM", "RELATION", "QUERY", "VIEW")
-LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING", "ADVICE")
+LISTS = ("QUERIES", "STREAMS", "RELATIONS", "VIEWS", "SHARING", "MEMORY", "ADVICE")
 STATEMENTS = "the statements are Select, Create, Insert, Delete, Drop, Pause, Resume, Show and Explain"
 
 
@@ -272,7 +272,7 @@ class StatementParser(WindowParser):
 
     def _parse_cql_show(self) -> Show:
         if not self._match_texts(LISTS):
-            self.fail_here("cannot show", "Show Queries, Streams, Relations, Views, Sharing or Advice")
+            self.fail_here("cannot show", "Show Queries, Streams, Relations, Views, Sharing, Memory or Advice")
         kind: Any = self._prev.text.lower()
         if not self._match(TokenType.LIKE):
             return Show(kind)
@@ -280,7 +280,9 @@ class StatementParser(WindowParser):
             self.fail_here("a pattern of names is expected", "Show Queries Like 'alert%'")
         return Show(kind, self._prev.text)
 
-    def _parse_cql_explain(self) -> Explain:
+    def _parse_cql_explain(self) -> Explain | Show:
+        if self._curr and self._curr.token_type is TokenType.VAR and not self._next and self._match_texts(("MEMORY",)):
+            return Show("memory")
         if self._curr and not self._next:
             return Explain(self._name("Explain"))
         return Explain(SelectStatement(*self._parse_rest()))

@@ -135,12 +135,12 @@ class Resume:
 
 @dataclass(frozen=True)
 class Show:
-    """`Show Queries | Streams | Relations | Views | Sharing | Advice`; `kind` is the lower-case word.
+    """`Show Queries | Streams | Relations | Views | Sharing | Memory | Advice`; `kind` is the lower-case word.
 
-    `Like 'alert%'` shows those alone whose names are like that.
+    `Explain Memory` is `Show Memory`. `Like 'alert%'` shows those alone whose names are like that.
     """
 
-    kind: Literal["queries", "streams", "relations", "views", "sharing", "advice"]
+    kind: Literal["queries", "streams", "relations", "views", "sharing", "memory", "advice"]
     like: str | None = None
 
 
@@ -154,7 +154,7 @@ class SelectStatement:
 
 @dataclass(frozen=True)
 class Explain:
-    """`Explain name` or `Explain Select ...`."""
+    """`Explain name` or `Explain Select ...`; a query that is called memory needs quotes."""
 
     target: str | SelectStatement
 

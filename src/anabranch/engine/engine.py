@@ -33,7 +33,7 @@ from anabranch.engine.durations import refuse_renamed
 from anabranch.engine.ingest import Ingest
 from anabranch.engine.inputs import RelationInput, StreamInput, require_different
 from anabranch.engine.manifest import Manifest, StreamState
-from anabranch.engine.memory_sizes import bytes_of
+from anabranch.engine.memory_sizes import bytes_of, limit_of
 from anabranch.engine.network_graph import NetworkGraph
 from anabranch.engine.overview import Overview, overview
 from anabranch.engine.parts import EngineParts
@@ -63,6 +63,8 @@ from anabranch.spark.schemas import empty_frame
 from anabranch.workload.advice import AdviceReport
 
 CACHE_MEMORY = "256 MB"
+CACHES_OF_MEMORY = 4
+"""Where memory is limited, caches get this part of it at most, one in so many."""
 
 
 class Engine:
@@ -85,6 +87,10 @@ class Engine:
     cache_memory
         What joins may take to keep partial results that are asked for again, in all cells together: a number of bytes,
         or a text such as `"64 MB"`. With 0 they keep none.
+    memory
+        What all operators together may take in all cells, their windows, indexes, groups and caches: a number of bytes,
+        or a text such as `"1 GB"`. The oldest rows of joins go to disk, and come back when they are needed: slower, and
+        the same answers. What cannot go to disk is told by `MemoryExceeded` in `events()`, and by `Explain Memory`.
 
     >>> from anabranch.spark.session import local_session
     >>> spark = local_session(cores=2, **{"spark.sql.shuffle.partitions": 2})
@@ -113,11 +119,14 @@ class Engine:
         cells: int | None = None,
         state_bytes: int | None = None,
         cache_memory: int | str = CACHE_MEMORY,
+        memory: int | str | None = None,
     ) -> None:
         folder = storage.folder_of(checkpoint, "the checkpoint") if checkpoint else storage.temporary_folder()
         if state_bytes is not None and state_bytes < 0:
             raise QueryError(f"state_bytes is {state_bytes}", hint="give a number of bytes; 0 holds nothing")
-        cache_bytes = bytes_of(cache_memory, "cache_memory")
+        cache_bytes, limit = bytes_of(cache_memory, "cache_memory"), limit_of(memory)
+        if limit is not None:
+            cache_bytes = min(cache_bytes, limit // CACHES_OF_MEMORY)
         require_classic(spark)
         warm_up(spark)
         self._spark = spark
@@ -133,7 +142,7 @@ class Engine:
         self._rates = Rates()
         self._history = TickHistory()
         self._results = ResultStore(spark, folder)
-        self._runtime = QueryRuntime(spark, folder, manifest.cells, registry, state_bytes, cache_bytes)
+        self._runtime = QueryRuntime(spark, folder, manifest.cells, registry, state_bytes, cache_bytes, limit)
         self._ingest = Ingest(folder, manifest, BatchWriter(folder, self._runtime.over))
         parts = EngineParts(
             spark, self._checkpoint, registry, self._ingest, self._runtime, self._results, self._history
@@ -377,7 +386,7 @@ class Engine:
         return self._listing(kind, like).text()
 
     def _listing(self, kind: str, like: str | None = None) -> Listing:
-        folds = self._runtime.folds(self._registry.queries) if kind == "sharing" else {}
+        folds = self._runtime.as_one(self._manifest) if kind == "sharing" else {}
         return listing(kind, self._registry, self._manifest, self._runtime.titles, self._runner.reports, folds, like)
 
     def _repr_html_(self) -> str:

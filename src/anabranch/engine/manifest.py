@@ -11,6 +11,7 @@ from typing import Any
 
 from anabranch.operators.base import EVER
 from anabranch.operators.segments import Segment
+from anabranch.planning.placement import Placement
 from anabranch.spark.continuous.summaries import stream_of
 
 Logs = dict[int, tuple[Segment, ...]]
@@ -173,7 +174,8 @@ class Manifest:
     """All that has been committed; a summary of a stream has its files in a state of its own.
 
     State belongs to cells, and which rows belong to a cell depends on how many there are: `cells` never changes. The
-    operators of all queries are the `nodes` of one network. Queries have had numbers up to `numbers`.
+    operators of all queries are the `nodes` of one network, and `placements` say to which cells rows of those with
+    several inputs go. Queries have had numbers up to `numbers`.
     """
 
     cells: int
@@ -183,6 +185,7 @@ class Manifest:
     relations: dict[str, RelationState] = field(default_factory=dict)
     nodes: dict[str, Logs] = field(default_factory=dict)
     numbers: int = 0
+    placements: dict[str, Placement] = field(default_factory=dict)
 
     def branch(self) -> Manifest:
         """A manifest that can be changed while this one stays as it is; what is never changed is not copied."""
@@ -197,6 +200,7 @@ class Manifest:
             dict(self.relations),
             {node: dict(logs) for node, logs in self.nodes.items()},
             self.numbers,
+            dict(self.placements),
         )
 
     def new_number(self) -> int:
@@ -232,7 +236,8 @@ class Manifest:
         queries = {name: _query(state) for name, state in saved["queries"].items()}
         relations = {name: _relation(state) for name, state in saved["relations"].items()}
         nodes = {name: _logs(cells) for name, cells in saved["nodes"].items()}
-        return cls(saved["cells"], saved["tick"], streams, queries, relations, nodes, saved["numbers"])
+        placements = {name: Placement.of(placement) for name, placement in saved["placements"].items()}
+        return cls(saved["cells"], saved["tick"], streams, queries, relations, nodes, saved["numbers"], placements)
 
 
 def _stream(saved: dict[str, Any]) -> StreamState:

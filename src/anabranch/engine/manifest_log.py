@@ -18,7 +18,7 @@ from anabranch.engine.manifest import Manifest
 from anabranch.engine.tick_records import applied, as_json, changes
 from anabranch.errors import QueryError
 
-VERSION = 9
+VERSION = 10
 SNAPSHOT_TICKS = 100
 """Ticks from one snapshot to the next, at most."""
 SNAPSHOT_BYTES = 1_000_000
@@ -152,6 +152,7 @@ def _listed(manifest: Manifest) -> Manifest:
         queries=dict(manifest.queries),
         relations=dict(manifest.relations),
         nodes=dict(manifest.nodes),
+        placements=dict(manifest.placements),
     )
 
 

@@ -19,6 +19,28 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*\Z", re.IGNORECASE)
 
 
+SMALLEST_LIMIT = 2**20
+
+
+def limit_of(memory: int | str | None) -> int | None:
+    """The bytes of a limit of memory, if there is one.
+
+    >>> limit_of("2 MB"), limit_of(None)
+    (2000000, None)
+    >>> limit_of(0)
+    Traceback (most recent call last):
+    ...
+    anabranch.errors.QueryError: memory is 0
+      hint: give a limit of 1 MiB or more, such as '1 GB', or leave it out
+    """
+    if memory is None:
+        return None
+    limit = bytes_of(memory, "memory")
+    if limit < SMALLEST_LIMIT:
+        raise QueryError(f"memory is {memory!r}", hint="give a limit of 1 MiB or more, such as '1 GB', or leave it out")
+    return limit
+
+
 def bytes_of(size: int | str, name: str) -> int:
     """A number of bytes, of an option with a name."""
     found = _SIZE.match(str(size))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 from anabranch.engine.manifest import Manifest, QueryState
@@ -55,8 +56,8 @@ def change_nodes(manifest: Manifest, query: str, signatures: Mapping[int, str], 
     state = manifest.queries[query]
     nodes = new_nodes(signatures, manifest, owner)
     for stage, node in nodes.items():
-        manifest.nodes[node] = dict(manifest.nodes.get(state.nodes[stage], {}))
-    state.nodes = nodes
+        _copy(manifest, state.nodes[stage], node)
+    manifest.queries[query] = replace(state, nodes=nodes)  # the state as it was is the one that was committed
     forget_nodes(manifest)
 
 
@@ -87,7 +88,7 @@ def join_nodes(manifest: Manifest, together: Collection[str], taps: Taps) -> Non
         for name, stage, node in uses
     }
     for node in set(chosen.values()):
-        _part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
+        part(manifest, node, [state for name, state in manifest.queries.items() if name not in together])
     for (name, stage), node in chosen.items():
         going[name].nodes[stage] = node
     forget_nodes(manifest)
@@ -98,7 +99,7 @@ def _replayable(manifest: Manifest, node: str) -> bool:
     return all(segment.kind == "inputs" for log in manifest.nodes.get(node, {}).values() for segment in log)
 
 
-def _part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
+def part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
     """Those who do not go on keep the state of an operator as it is, under another name."""
     apart: dict[tuple[int, int], str] = {}
     for state in others:
@@ -106,14 +107,22 @@ def _part(manifest: Manifest, node: str, others: Sequence[QueryState]) -> None:
             far = (state.since, state.position)
             if far not in apart:
                 apart[far] = _unused(signature_of(node), manifest)
-                manifest.nodes[apart[far]] = dict(manifest.nodes.get(node, {}))
+                _copy(manifest, node, apart[far])
             state.nodes[stage] = apart[far]
+
+
+def _copy(manifest: Manifest, node: str, name: str) -> None:
+    """The state of an operator, and where its rows go, under another name."""
+    manifest.nodes[name] = dict(manifest.nodes.get(node, {}))
+    if node in manifest.placements:
+        manifest.placements[name] = manifest.placements[node]
 
 
 def forget_nodes(manifest: Manifest) -> None:
     """Forget operators that no query uses."""
     used = {node for state in manifest.queries.values() for node in state.nodes.values()}
     manifest.nodes = {node: manifest.nodes.get(node, {}) for node in sorted(used)}
+    manifest.placements = {node: placement for node, placement in manifest.placements.items() if node in used}
 
 
 def signature_of(node: str) -> str:

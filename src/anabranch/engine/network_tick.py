@@ -17,23 +17,27 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask
+from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
+from anabranch.engine.fold_nodes import FoldGroup
 from anabranch.engine.layout import STATE, filed
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.pass_through import PATHS, pass_through
+from anabranch.engine.placing import FEWEST_ROWS, is_measurable, measured
 from anabranch.engine.query import ContinuousQuery
 from anabranch.logical_plan import Scalar
 from anabranch.model.names import quoted
 from anabranch.operators.base import Tick
 from anabranch.ordering.base import Seed
+from anabranch.planning.placement import chosen
+from anabranch.planning.query_templates import MEMBER, QueryTemplate
 from anabranch.planning.stages import first
-from anabranch.spark.continuous.cell_task import NODE, CellTask, NodeTask, TapTask
+from anabranch.spark.continuous.cell_task import NODE, CellTask, MembersState, NodeTask, TapTask
 from anabranch.spark.continuous.exchange import CELL, Slots
 from anabranch.spark.continuous.flows import View
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.hosted_task import HostedTask
 from anabranch.spark.continuous.layer_exchange import LayerExchange, LayerExchanges
-from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, LookUpStep, Program
+from anabranch.spark.continuous.programs import CellStep, FilterStep, Input, Inputs, LookUpStep, Program
 from anabranch.spark.continuous.tap_outputs import TapOutput
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mailbox import Address
@@ -98,11 +102,52 @@ class NetworkQuery:
         """The node of the network that is a step of its program."""
         return self.state.nodes[step.stage.number]
 
-    def task(self, names: dict[str, str]) -> AnswerTask:
+    def folded(self, stage: int) -> tuple[MembersState, ...]:
+        """What an operator holds for queries that differ in constants, if it is for such."""
+        return ()
+
+    def task(self, names: dict[str, str]) -> AnswerTask | SplitAnswerTask:
         """What writes its answer, of columns with these names."""
         query = self.query.query
         shown = zip((names[name] for name in query.plan.columns), query.output, strict=True)
         return AnswerTask(self.state.number, tuple(shown), not query.is_stream)
+
+
+@dataclass(frozen=True)
+class FoldedQuery(NetworkQuery):
+    """Queries with state that differ in constants, as one that takes part in a tick.
+
+    Parameters
+    ----------
+    group
+        What goes on together; the state is that of all.
+    template
+        What they have in common.
+    numbers
+        Those of the queries, by their names.
+    """
+
+    group: FoldGroup
+    template: QueryTemplate
+    numbers: Mapping[str, int]
+
+    def task(self, names: dict[str, str]) -> SplitAnswerTask:
+        """What writes the answer of each."""
+        query = self.template.query
+        columns = [name for name in query.plan.columns if name != MEMBER]
+        shown = zip((names[name] for name in columns), query.output, strict=True)
+        numbers = tuple((number, number) for number in self.numbers.values())
+        return SplitAnswerTask(names[MEMBER], numbers, tuple(shown), not query.is_stream)
+
+    def folded(self, stage: int) -> tuple[MembersState, ...]:
+        """What is held of them for an operator."""
+        return tuple(
+            MembersState(self._numbers(each.names), self._numbers(each.fresh), each.logs[stage])
+            for each in self.group.held
+        )
+
+    def _numbers(self, names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(self.numbers[name] for name in names)
 
 
 class NetworkTick:
@@ -124,6 +169,8 @@ class NetworkTick:
         Where tasks report to.
     rows
         What an input stands for in this tick.
+    limits
+        The bytes of memory that operators may take, by node and cell, if they are limited.
     """
 
     def __init__(
@@ -135,8 +182,10 @@ class NetworkTick:
         prefix: str,
         reports: Address,
         rows: Callable[[Input], DataFrame],
+        limits: Mapping[str, Mapping[int, int]],
     ) -> None:
         self._setting = setting
+        self._limits = limits
         self._members = members
         self._manifest = manifest
         state = members[0].state
@@ -218,7 +267,8 @@ class NetworkTick:
     def _layer(self, nodes: Sequence[str]) -> list[DataFrame]:
         """Run a layer; a part of the job if nothing reads what comes out."""
         setting, read = self._setting, [tap for tap in self._readers if tap[0] in nodes]
-        wanted = [each for node in nodes for inputs in self._chosen[node][1].inputs for each in inputs]
+        self._place(nodes)
+        wanted = [each for node in nodes for inputs in self._inputs(node) for each in inputs]
         exchange, slots = setting.exchanges.of(wanted, self._outputs), Slots()
         outputs = {tap: (number, slots.of(_kinds(self._told(*tap)))) for number, tap in enumerate(read)}
         tasks = tuple(self._task(node, exchange, outputs) for node in nodes)
@@ -247,6 +297,39 @@ class NetworkTick:
                     columns = [f"{slot} AS {quoted(here)}" for here, slot in shown]
                     setting.views.bind(step.view, made.where(f"{NODE} = {number}").selectExpr(*columns))
         return []
+
+    def _place(self, nodes: Sequence[str]) -> None:
+        """Choose where rows of joins go that get their first ones; as it is chosen, it stays."""
+        placements, cells = self._manifest.placements, len(self._setting.grid)
+        open_ = {node: self._chosen[node][1] for node in nodes if node not in placements and self._is_open(node)}
+        if cells == 1 or not open_ or not (due := self._rows_due):
+            return
+        placements |= {node: step.placement for node, step in open_.items()}
+        inputs = [each for member in self._members for each in member.program.inputs]
+        streams = frozenset(each.view for each in inputs if each.is_stream)
+        joins = {node: step for node, step in open_.items() if is_measurable(step, streams)}
+        if joins and due >= FEWEST_ROWS:
+            steps = list(joins.values())
+            found = measured(steps, self._setting.views, due, begins=self._begins)
+            for node, step, each in zip(joins, steps, found, strict=True):
+                if sum(each.rows) >= FEWEST_ROWS:
+                    placements[node] = chosen(step.stage.distributions, cells, each)
+
+    def _is_open(self, node: str) -> bool:
+        """Whether an operator has a choice to which cells its rows go, and no state yet."""
+        return self._chosen[node][1].stage.placeable and not any(self._manifest.nodes.get(node, {}).values())
+
+    @property
+    def _rows_due(self) -> int:
+        """About how many rows of streams are due."""
+        names = {each.name for member in self._members for each in member.program.inputs if each.kind == "came"}
+        files = [file for name in names for file in self._manifest.buffer(name)]
+        return sum(file.rows for file in files if file.last >= self._tick.start and file.first < self._tick.until)
+
+    def _inputs(self, node: str) -> Inputs:
+        """What an operator wants, sent to where its state is."""
+        step = self._chosen[node][1]
+        return step.placed(self._manifest.placements.get(node, step.placement), self._setting.grid)
 
     @cached_property
     def _by_name(self) -> set[str]:
@@ -286,18 +369,20 @@ class NetworkTick:
             taps,
             step.columns,
             step.schema,
-            tuple(tuple(map(exchange.found, inputs)) for inputs in step.inputs),
+            tuple(tuple(map(exchange.found, inputs)) for inputs in self._inputs(node)),
             replace(self._tick, origin=first(member.state.origins, stage.streams), slides=stage.slides),
             self._manifest.nodes.get(node, {}),
             self._setting.grid.one(step.signature) if stage.single else None,
             step.names,
             tuple(self._setting.learned(node).items()),
             max(each.query.join_trace for each in self._members if node in each.state.nodes.values()),
+            self._limits.get(node, {}),
+            member.folded(stage.number),
         )
 
-    def _answers(self, node: str, tap: str) -> list[AnswerTask]:
+    def _answers(self, node: str, tap: str) -> list[AnswerTask | SplitAnswerTask]:
         """The queries whose answer is what a tap gives as it is."""
-        tasks = []
+        tasks: list[AnswerTask | SplitAnswerTask] = []
         for member, step in self._answered[node, tap]:
             there = self._there(node, step)
             names = {here: there.get(name, name) for name, here in step.stage.shown}

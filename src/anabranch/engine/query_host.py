@@ -68,10 +68,11 @@ class QueryHost:
         summed = [f"summed up as rows come: {', '.join(summaries)}"] if summaries else []
         nodes = shared_nodes(self._checkpoint.manifest, self._runtime.titles, self.scheduler.runner.reports)
         shared = [each.in_words(query.name) for each in nodes if query.name in each.queries]
-        folds = self._runtime.folds(self._registry.queries).values()
+        folds = self._runtime.as_one(self._checkpoint.manifest).values()
         folded = [f"1 of {len(names):,} queries that differ in constants" for names in folds if query.name in names]
         look_ups, joins = self._runtime.look_ups(query), self.join_report(query).lines()
-        return [*self._runtime.described(query.name), *shared, *summed, *folded, *look_ups, *joins]
+        placed = self._runtime.placed(query.name, self._checkpoint.manifest)
+        return [*self._runtime.described(query.name), *placed, *shared, *summed, *folded, *look_ups, *joins]
 
     def failed(self, event: QueryFailed) -> None:
         """Add a failure to the engine's events."""

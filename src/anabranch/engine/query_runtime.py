@@ -16,6 +16,7 @@ from anabranch import storage
 from anabranch.engine.answer_blocks import Entries, read_index
 from anabranch.engine.answer_tasks import AnswerFolder, AnswerTask, SplitAnswerTask
 from anabranch.engine.explaining import look_up_in_words, pair_by_pair
+from anabranch.engine.fold_nodes import Foldable, FoldGroup, fold_signatures
 from anabranch.engine.folding import (
     MEMBER,
     Folded,
@@ -31,16 +32,20 @@ from anabranch.engine.indexes import Indexes
 from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
+from anabranch.engine.memory_limit import MemoryLimit
 from anabranch.engine.network_graph import NetworkGraph, network_graph
-from anabranch.engine.network_tick import NetworkQuery, NetworkTick, Setting
+from anabranch.engine.network_tick import FoldedQuery, NetworkQuery, NetworkTick, Setting
 from anabranch.engine.pass_through import Answering, pass_through
 from anabranch.engine.query import ContinuousQuery
+from anabranch.engine.query_folds import Members, QueryTemplates
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
 from anabranch.engine.store import WRITTEN_ROW, BufferTask
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
+from anabranch.planning.query_templates import QueryTemplate
+from anabranch.spark.continuous.cell_task import Reports
 from anabranch.spark.continuous.compiler import Compiler
 from anabranch.spark.continuous.grid import Grid
 from anabranch.spark.continuous.known_types import KnownTypes, without_constants
@@ -96,6 +101,8 @@ class QueryRuntime:
         What each worker may hold of the states of cells.
     cache_bytes
         What the caches of all joins may take.
+    memory
+        What all operators may take; None if that is not limited.
     """
 
     def __init__(
@@ -106,6 +113,7 @@ class QueryRuntime:
         registry: Registry,
         state_bytes: int | None,
         cache_bytes: int,
+        memory: int | None,
     ) -> None:
         self._session = own_session(spark, cells)
         self._folder = folder
@@ -123,6 +131,8 @@ class QueryRuntime:
         self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._folds = Folds(self._views)
         self._folded: dict[str, Folded] = {}
+        self.memory = MemoryLimit(memory)
+        self.templates = QueryTemplates(self._views, self._template_program)
         self.joins = JoinLedger()
         looked_up, learned = self._indexes.look_up, self.joins.seeds
         exchanges = LayerExchanges(self._grid.each)
@@ -162,6 +172,9 @@ class QueryRuntime:
             (stream,) = names
             known = folded(program, arrow_schema(self._columns(stream)), output)
             self._folded |= {query.name: known} if known else {}
+        elif len(names) == 1 and not program.summaries:
+            (stream,) = names
+            self.templates.add(query.query, arrow_schema(self._registry.streams[stream].df.schema), program)
         question = ("answer", without_constants(program.answer), output, query.query.is_stream)
         return self._types.ask(question, lambda: self._views.select(_answer_text(query, program)).schema)
 
@@ -183,10 +196,25 @@ class QueryRuntime:
             self._types.ask(question, lambda: program)
         return program
 
+    def _template_program(self, template: QueryTemplate) -> Program:
+        """What queries with state that differ in constants do, of the rows that they want."""
+        about = (self._order, self._sample, False, self._types)
+        return Compiler(self._views, template.matches, self._grid, *about).compile(template.query)
+
+    def foldable(self, queries: Iterable[ContinuousQuery], manifest: Manifest) -> dict[str, Foldable]:
+        """Those of some queries with state that run as one with others, or will: they are many, or have done so."""
+        return self.templates.foldable(queries, self._registry.queries.values(), manifest)
+
     def folds(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Which of some queries are answered as one, by what they have in common."""
+        """Which of some queries without state are answered as one, by what they have in common."""
         queries = self._registry.queries
         return together((name, self._folded.get(name)) for name in names if name in queries and queries[name].share)
+
+    def as_one(self, manifest: Manifest) -> dict[tuple[str, str], list[str]]:
+        """Queries that differ in constants and are answered as one, by what they are and what they have in common."""
+        filters, groups = self.folds(self._registry.queries), self.templates.folds(manifest)
+        found = {("filters that differ in constants", key): names for key, names in filters.items()}
+        return found | {("groups that differ in constants", key): names for key, names in groups.items()}
 
     @property
     def cache_bytes(self) -> int:
@@ -229,6 +257,16 @@ class QueryRuntime:
         words = [look_up_in_words(plan, step, self._indexes.describe(step)) for step in steps]
         return words or pair_by_pair(plan)
 
+    def placed(self, name: str, manifest: Manifest) -> list[str]:
+        """Where the rows of a query's joins go, in words."""
+        lines, state = [], manifest.queries[name]
+        for step in self._programs[name].operators if len(self._grid) > 1 else ():
+            if step.stage.placeable:
+                placement = manifest.placements.get(state.nodes[step.stage.number], step.placement)
+                inputs = distinct_names(step.stage.inputs or tuple(map(str, range(1, len(step.inputs) + 1))))
+                lines.append(f"rows of {step.title}: {placement.in_words(step.stage.distributions, inputs)}")
+        return lines
+
     def joined(self, name: str) -> dict[int, tuple[str, ...]]:
         """What the joins of a query call their inputs, by stage."""
         program = self._programs.get(name)
@@ -245,6 +283,7 @@ class QueryRuntime:
         self.taps.pop(name, None)
         self._folded.pop(name, None)
         self._requirements.pop(name, None)
+        self.templates.forget(name)
         if program is not None:
             self._views.drop(program.views)
             self._indexes.forget(program.views)
@@ -255,17 +294,26 @@ class QueryRuntime:
 
     def forget_source(self, name: str) -> None:
         """A stream or relation is gone; another one may come under its name."""
+        self.templates.forget_stream(name)
         self._types.forget()
         self._nothing.pop(name, None)
         self._views.drop_source(name)
         self.relations.forget(name)
 
-    def signatures(self, name: str) -> dict[int, str]:
-        """What the operators of a query do, by the numbers of their stages."""
+    def signatures(self, name: str, *, folded: bool = False) -> dict[int, str]:
+        """What the operators of a query do, by stage; if it is folded, those for all that differ in constants."""
+        if folded:
+            return fold_signatures(self.templates.signatures(name))
         return {step.stage.number: step.signature for step in self._programs[name].operators}
 
     def tick(
-        self, queries: Sequence[ContinuousQuery], manifest: Manifest, until: int, prefix: str, reports: Address
+        self,
+        queries: Sequence[ContinuousQuery],
+        manifest: Manifest,
+        until: int,
+        prefix: str,
+        reports: Address,
+        last: Reports,
     ) -> NetworkTick:
         """What queries that are equally far do in a tick."""
         members = [NetworkQuery(query, self._programs[query.name], manifest.queries[query.name]) for query in queries]
@@ -280,7 +328,42 @@ class QueryRuntime:
                 return self._due(manifest, state, until, each.name, each.ago)
             return self._known(each, manifest)
 
-        return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows)
+        limits = self.memory.divided(self._cells_of_nodes(manifest), last) if self.memory.limit is not None else {}
+        return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows, limits)
+
+    def _cells_of_nodes(self, manifest: Manifest) -> dict[str, Sequence[int]]:
+        """The cells in which the operators of all queries run."""
+        states = manifest.queries.values()
+        found: dict[str, Sequence[int]] = {node: self._grid.values for state in states for node in state.nodes.values()}
+        for name, program in self._programs.items():
+            for step in program.operators:
+                node = manifest.queries[name].nodes.get(step.stage.number)
+                if step.stage.single and node is not None:
+                    found[node] = [self._grid.one(step.signature)]
+        return found
+
+    def fold_tick(self, groups: Sequence[FoldGroup], manifest: Manifest, prefix: str, reports: Address) -> NetworkTick:
+        """What queries that differ in constants do in a tick, as one; all groups are equally far."""
+        self._make_folders(prefix)
+        queries, members = self._registry.queries, []
+        matches: dict[str, tuple[QueryTemplate, Members, QueryState]] = {}
+        for group in groups:
+            template, program = self.templates.known(group.names[0])
+            states = {name: manifest.queries[name] for name in group.names}
+            origins = [time for state in states.values() for time in state.origins.values()]
+            since = min(state.since for state in states.values())
+            origin = {template.matches: min(origins)} if origins else {}
+            whole = QueryState("", group.position, since, origins=origin, nodes=dict(group.nodes))
+            matches[template.matches] = template, self.templates.members(states), whole
+            numbers = {name: state.number for name, state in states.items()}
+            members.append(FoldedQuery(queries[group.names[0]], program, whole, group, template, numbers))
+
+        def rows(each: Input) -> DataFrame:
+            template, wanting, state = matches[each.name]
+            due = self._due(manifest, state, groups[0].until, template.stream, each.ago)
+            return self.templates.matches(template, wanting, due)
+
+        return NetworkTick(self._setting, members, manifest, groups[0].until, prefix, reports, rows, {})
 
     def direct(
         self, queries: Sequence[ContinuousQuery], manifest: Manifest, rows: DataFrame, prefix: str, *, begins: bool
@@ -405,6 +488,8 @@ class QueryRuntime:
     def _columns(self, name: str) -> StructType:
         if name in self._summaries:
             return self._summaries[name]
+        if name in self.templates:
+            return self.templates.columns(name)
         return StructType([*self._registry.streams[name].df.schema.fields, StructField(TIME, LongType())])
 
 

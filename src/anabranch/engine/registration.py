@@ -15,6 +15,7 @@ from sqlglot import exp
 from anabranch.cql.binder import bind
 from anabranch.cql.catalog import Catalog, FunctionInfo, folded
 from anabranch.engine.batch_writer import IngestSpec
+from anabranch.engine.fold_nodes import is_folded
 from anabranch.engine.inputs import RelationInput, StreamInput
 from anabranch.engine.loop import Loop
 from anabranch.engine.manifest import MATERIALISE, SUMMED, QueryState, StreamState
@@ -126,8 +127,10 @@ class Registration:
     def _name_nodes(self, query: ContinuousQuery) -> None:
         """Let the nodes of a query be its own, or such as others may use, as it says."""
         manifest = self._checkpoint.manifest
-        if has_own_nodes(manifest.queries[query.name]) == query.share:
-            change_nodes(manifest, query.name, self._runtime.signatures(query.name), _owner(query))
+        state = manifest.queries[query.name]
+        if has_own_nodes(state) == query.share:
+            signatures = self._runtime.signatures(query.name, folded=is_folded(state))
+            change_nodes(manifest, query.name, signatures, _owner(query))
 
     def add_again(self, query: ContinuousQuery) -> None:
         """Compile a query that has not begun once more, since what it reads may change from now on."""

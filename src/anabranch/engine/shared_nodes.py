@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from anabranch.engine.fold_nodes import FOLDED
 from anabranch.engine.manifest import Manifest
 from anabranch.engine.network import sharing
 from anabranch.spark.continuous.cell_task import CellReport, Reports
@@ -74,6 +75,8 @@ def shared_nodes(manifest: Manifest, titles: Mapping[tuple[str, int], str], repo
         held[node].append(report)
     found = []
     for node, names in sorted(sharing(manifest).items()):
+        if node.startswith(FOLDED):
+            continue  # what it holds of one query is nothing to another
         stage = next(stage for stage, used in manifest.queries[names[0]].nodes.items() if used == node)
         title = titles.get((names[0], stage), "operator").split(", ")[0]
         rows, size = (sum(getattr(each, name) for each in held[node]) for name in ("base_rows", "base_bytes"))

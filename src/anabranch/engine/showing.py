@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,15 +19,16 @@ from anabranch.engine.shared_nodes import SharedNode, shared_nodes
 from anabranch.errors import QueryError, in_a_line, suggest
 from anabranch.logical_plan import scans
 from anabranch.operators.base import EVER
-from anabranch.spark.continuous.cell_task import Reports
+from anabranch.planning.memory_growth import state_of
+from anabranch.spark.continuous.cell_task import CellReport, Reports
 from anabranch.tables import text_table
 
-KINDS = ("queries", "streams", "relations", "views", "sharing")
+KINDS = ("queries", "streams", "relations", "views", "sharing", "memory")
 MOST_NAMES = 8
 MOST_SHOWN = 100
 """Rows of a table; of more it tells how many there are."""
 STREAM_NUMBERS = ("rows", "late", "unusable", "skew", "suggested skew", "behind", "most behind")
-NUMBERS = (*STREAM_NUMBERS, "queries", "state rows", "saved rows", "saved bytes")
+NUMBERS = (*STREAM_NUMBERS, "queries", "state rows", "saved rows", "saved bytes", "bytes", "on disk")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def listing(
     manifest: Manifest,
     titles: Mapping[tuple[str, int], str],
     reports: Reports,
-    folds: Mapping[str, Sequence[str]],
+    folds: Mapping[tuple[str, str], Sequence[str]],
     like: str | None = None,
 ) -> Listing:
     """The table of a kind, failed queries first; `folds` are the queries that are answered as one."""
@@ -83,7 +84,7 @@ def _listing(
     manifest: Manifest,
     titles: Mapping[tuple[str, int], str],
     reports: Reports,
-    folds: Mapping[str, Sequence[str]],
+    folds: Mapping[tuple[str, str], Sequence[str]],
 ) -> Listing:
     match kind:
         case "queries":
@@ -104,6 +105,8 @@ def _listing(
             return Listing(("view", "query"), [(name, " ".join(written(view).split())) for name, view in views])
         case "sharing":
             return _sharing(shared_nodes(manifest, titles, reports), folds)
+        case "memory":
+            return _memory(registry, manifest, titles, reports)
     raise QueryError(f"there are no {kind!r}", hint=suggest(kind, (*KINDS, "advice"), "kinds"))
 
 
@@ -134,15 +137,31 @@ def _queries(registry: Registry, manifest: Manifest) -> Listing:
     )
 
 
-def _sharing(nodes: Sequence[SharedNode], folds: Mapping[str, Sequence[str]]) -> Listing:
+def _sharing(nodes: Sequence[SharedNode], folds: Mapping[tuple[str, str], Sequence[str]]) -> Listing:
     """Operators that several queries use, and what that saves; queries that are answered as one."""
     rows: list[tuple[str, ...]] = []
     for each in nodes:
         numbers = (len(each.queries), each.rows, each.saved_rows, each.saved_bytes)
         rows.append((each.title, each.node, *(f"{number:,}" for number in numbers), _some(each.queries)))
-    for template, members in sorted(folds.items()):
-        rows.append(("filters that differ in constants", template, f"{len(members):,}", "", "", "", _some(members)))
+    for (title, template), members in sorted(folds.items()):
+        rows.append((title, template, f"{len(members):,}", "", "", "", _some(members)))
     return Listing(("operator", "node", "queries", "state rows", "saved rows", "saved bytes", "used by"), rows)
+
+
+def _memory(registry: Registry, manifest: Manifest, titles: Mapping[tuple[str, int], str], reports: Reports) -> Listing:
+    """What each operator keeps, how that grows, and what it takes by now; shared ones are told for each query."""
+    held: dict[str, list[CellReport]] = defaultdict(list)
+    for (node, _), report in reports.items():
+        held[node].append(report)
+    rows: list[tuple[str, ...]] = []
+    for name, query in sorted(registry.queries.items()):
+        for stage, node in sorted(manifest.queries[name].nodes.items()):
+            title, cells = titles.get((name, stage), "operator"), held[node]
+            state = state_of(query.query.plan, title)
+            counts = (sum(getattr(each, kind) for each in cells) for kind in ("held_rows", "held_bytes", "file_bytes"))
+            numbers = (f"{count:,}" for count in counts)
+            rows.append((name, title, state.keeps, state.growth, *numbers, state.hint))
+    return Listing(("query", "operator", "keeps", "grows", "state rows", "bytes", "on disk", "hint"), rows)
 
 
 def _some(names: Sequence[str]) -> str:

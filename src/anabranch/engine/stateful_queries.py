@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.engine.answer_blocks import answered
 from anabranch.engine.failures import fail, unwrap
+from anabranch.engine.fold_nodes import FoldGroup, join_folds
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.network import join_nodes
 from anabranch.engine.network_tick import NetworkTick
@@ -23,7 +24,7 @@ from anabranch.engine.query_runtime import QueryRuntime
 from anabranch.operators.base import FOREVER
 from anabranch.spark.continuous.cell_task import ReportBook, Reports
 from anabranch.spark.continuous.summaries import stream_of
-from anabranch.spark.mailbox import address_of
+from anabranch.spark.mailbox import Address, address_of
 
 log = logging.getLogger("anabranch")
 
@@ -79,13 +80,18 @@ class StatefulQueries:
         ticks: list[NetworkTick] = []
         for each in advances:
             self._begin(manifest, each, manifest.queries[each.query.name])
+        before = {name: dict(state.nodes) for name, state in manifest.queries.items()}, dict(manifest.nodes)
         try:
-            for until, queries in self._together(manifest, advances):
-                join_nodes(manifest, {query.name for query in queries}, self._runtime.taps)
-                tick = self._runtime.tick(queries, manifest, until, prefix, reports)
+            for tick in self._ticks(manifest, advances, prefix, reports):
                 ticks.append(tick)
                 parts += tick.frames()
             written = reduce(DataFrame.union, parts).collect()
+        except BaseException:
+            # What was to be held by other operators never was.
+            used, manifest.nodes = before
+            for name, nodes in used.items():
+                manifest.queries[name].nodes = nodes
+            raise
         finally:
             for tick in ticks:
                 tick.release()
@@ -102,6 +108,23 @@ class StatefulQueries:
         self.reports.update(book.reports)
         self.last.update(book.reports)
         return paths
+
+    def _ticks(
+        self, manifest: Manifest, advances: Sequence[Advance], prefix: str, reports: Address
+    ) -> Iterator[NetworkTick]:
+        """A tick for all that are equally far, and go equally far; those that differ in constants do so as one."""
+        foldable = self._runtime.foldable([each.query for each in advances], manifest)
+        apart = [each for each in advances if each.query.name not in foldable]
+        for until, queries in self._together(manifest, apart):
+            join_nodes(manifest, {query.name for query in queries}, self._runtime.taps)
+            yield self._runtime.tick(queries, manifest, until, prefix, reports, self.reports)
+        until_of = {each.query.name: each.until for each in advances if each.query.name in foldable}
+        far: dict[tuple[int, int, int], list[FoldGroup]] = defaultdict(list)
+        for group in join_folds(manifest, until_of, foldable):
+            same = sum(group.template == each.template for groups in far.values() for each in groups)
+            far[group.position, group.until, same].append(group)
+        for groups in far.values():
+            yield self._runtime.fold_tick(groups, manifest, prefix, reports)
 
     def _together(self, manifest: Manifest, advances: Sequence[Advance]) -> Iterator[tuple[int, list[ContinuousQuery]]]:
         """Queries that are equally far, and go equally far."""

@@ -20,9 +20,10 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from anabranch.engine.manifest import Logs, Manifest, QueryState, StreamState
+from anabranch.planning.placement import Placement
 
 FILES, DROPPED, ADDED = "files", "dropped", "added"
-PARTS = ("streams", "queries", "relations", "nodes")
+PARTS = ("streams", "queries", "relations", "nodes", "placements")
 
 
 def as_json(manifest: Manifest) -> dict[str, Any]:
@@ -35,6 +36,7 @@ def as_json(manifest: Manifest) -> dict[str, Any]:
         "queries": {name: _query(state) for name, state in manifest.queries.items()},
         "relations": {name: asdict(state) for name, state in manifest.relations.items()},
         "nodes": {node: _logs(logs) for node, logs in manifest.nodes.items()},
+        "placements": {node: _placement(placement) for node, placement in manifest.placements.items()},
     }
 
 
@@ -48,6 +50,7 @@ def changes(old: Manifest, new: Manifest) -> dict[str, Any]:
         "queries": _differing({n: _query_change(old.queries.get(n), state) for n, state in new.queries.items()}),
         "relations": {n: asdict(state) for n, state in new.relations.items() if state != old.relations.get(n)},
         "nodes": _differing({n: _logs_change(old.nodes.get(n), logs) for n, logs in new.nodes.items()}),
+        "placements": {n: _placement(p) for n, p in new.placements.items() if p != old.placements.get(n)},
         "gone": {part: names for part, names in gone.items() if names},
     }
 
@@ -65,6 +68,7 @@ def applied(saved: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, An
     for name, changed in record["queries"].items():
         new["queries"][name] = new["queries"].get(name, {}) | changed
     new["relations"] |= record["relations"]
+    new["placements"] |= record["placements"]
     for node, changed in record["nodes"].items():
         logs = new["nodes"].get(node, {})
         cells = {cell: _list_applied(logs.get(cell, []), change) for cell, change in changed.items()}
@@ -132,3 +136,8 @@ def _with_texts(state: dict[str, Any]) -> dict[str, Any]:
 
 def _logs(logs: Logs) -> dict[str, Any]:
     return {str(cell): [asdict(segment) for segment in log] for cell, log in logs.items()}
+
+
+def _placement(placement: Placement) -> dict[str, Any]:
+    hot = [asdict(each) for each in placement.hot]
+    return {"sizes": list(placement.sizes), "hot": hot, "rows": list(placement.rows)}

@@ -64,6 +64,14 @@ class Growing:
         if 4 * self._length < len(self._array):
             self.assign(self.values)
 
+    def shorten(self, length: int) -> None:
+        """Drop the values at the end, so that so many are left."""
+        self._length = length
+
+    def fit(self) -> None:
+        """Take no more memory than the values need."""
+        self._array, self._first = self.values.copy(), 0
+
     def assign(self, values: Counts) -> None:
         """Hold other values."""
         if 4 * len(values) < len(self._array):

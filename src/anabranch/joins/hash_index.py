@@ -67,6 +67,11 @@ class HashIndex:
         if EMPTY_SHARE * len(codes) < len(self._head):
             self.rebuild(codes)
 
+    def shorten(self, codes: Counts, first: int) -> None:
+        """The rows from `first` on, the newest ones, are gone; `codes` are those of all rows before they went."""
+        kernels.remove(codes, first, self._base, np.uint64(64 - self._bits), self._head, self._older.values)
+        self._older.shorten(first)
+
     @property
     def _chains(self) -> tuple[np.uint64, NDArray[np.int32], Counts, int]:
         return np.uint64(64 - self._bits), self._head, self._older.values, self._base

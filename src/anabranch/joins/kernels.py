@@ -42,6 +42,14 @@ def insert(codes: Any, first: int, base: int, shift: Any, head: Any, older: Any)
 
 
 @compiled
+def remove(codes: Any, first: int, base: int, shift: Any, head: Any, older: Any) -> None:
+    """Take the rows from `first` on, which are the newest ones, out of the chains of their buckets."""
+    for row in range(len(codes) - 1, first - 1, -1):
+        bucket = np.int64((np.uint64(codes[row]) * _MIX) >> shift)
+        head[bucket] = older[row]
+
+
+@compiled
 def first_matches(
     codes: Any,
     begin: Any,

@@ -44,6 +44,10 @@ class SortedIndex:
         if self._gone > len(codes):
             self.rebuild(codes)
 
+    def shorten(self, codes: Counts, first: int) -> None:
+        """The rows from `first` on, the newest ones, are gone; `codes` are those of all rows before they went."""
+        self._index.shorten(first + self._gone)
+
     def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row of the window with that code that meets the interval, -1 if there is none."""
         return first_of(len(codes), *self.matches(window, codes, begin, end))

@@ -92,6 +92,11 @@ class CodeIndex:
         bounds = ((np.searchsorted(run.codes, ordered, side) for side in ("left", "right")) for run in self.runs)
         return sum(int(np.sum(after - first)) for first, after in bounds)
 
+    def shorten(self, first: int) -> None:
+        """Drop the rows from `first` on."""
+        kept = [CodeRun(run.codes[low], run.rows[low]) for run in self.runs if (low := run.rows < first).any()]
+        self.runs = kept
+
     def renumber(self, number: Rows) -> None:
         """Give rows other numbers; rows with a negative one go."""
         runs = [(run.codes, number[run.rows]) for run in self.runs]

@@ -55,6 +55,9 @@ class Index(Protocol):
     def cut(self, gone: int, codes: Counts) -> None:
         """So many rows at the front are gone, and all others are numbered from there; these are their codes."""
 
+    def shorten(self, codes: Counts, first: int) -> None:
+        """The rows from `first` on, the newest ones, are gone; `codes` are those of all rows before they went."""
+
     def first(self, window: Columns, codes: Counts, begin: Counts, end: Counts) -> Rows:
         """For each code a row with that code that meets the interval, -1 if there is none."""
 
@@ -216,6 +219,25 @@ class WindowStore:
             index.rebuild(self.codes(key)[:0])
             self._indexed[key] = 0
         self._looked_through = len(self)
+
+    def shorten(self, length: int) -> None:
+        """Drop the newest rows, so that so many are left: what was added for a moment goes again."""
+        for key, index in self._indexes.items():
+            if self._indexed[key] > length:
+                index.shorten(self.codes(key)[: self._indexed[key]], length)
+                self._indexed[key] = length
+        for column in self._columns_kept():
+            column.shorten(length)
+        self._latest = self._latest[: length >> BLOCK_BITS]
+        self._note_ends(length >> BLOCK_BITS << BLOCK_BITS)
+
+    def fit(self) -> None:
+        """Take no more memory than the rows need."""
+        for column in self._columns_kept():
+            column.fit()
+        self._latest = self._latest.copy()
+        for key in self._indexes:
+            self._indexes[key], self._indexed[key] = new_index(), 0
 
     def _cut(self, gone: int) -> None:
         self.first += gone

@@ -75,10 +75,17 @@ class Tick:
 class Operator(ABC):
     """One stateful operator in one cell.
 
+    Attributes
+    ----------
+    goes_to_disk
+        Whether it can keep to a limit of memory, by putting rows on disk.
+
     `advance` is called tick after tick, each starting where the last one ended. It is a function of the inputs alone:
     the same inputs in other ticks, or in another order of rows, give the same relation. Inputs say nothing about the
     time before `tick.start`, except that elements from `EVER` stand for what was always there.
     """
+
+    goes_to_disk = False
 
     @abstractmethod
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
@@ -114,6 +121,14 @@ class Operator(ABC):
     def limit_caches(self, cache_bytes: int) -> None:
         """How much caches of joins may take from now on; of no use to operators that join nothing."""
         return
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Take so many bytes of memory from now on, if that is possible; None takes what is needed."""
+        return
+
+    def take_peak(self) -> int:
+        """The most bytes in memory since the last call, approximately."""
+        return self.held_bytes
 
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call; other operators report nothing."""

@@ -79,6 +79,8 @@ class ConstrainedJoin(MultiJoin):
         Inputs that take rows back: then whole windows are kept.
     """
 
+    goes_to_disk = False  # by constraints, not by a limit
+
     def __init__(
         self,
         inputs: int,
@@ -102,7 +104,7 @@ class ConstrainedJoin(MultiJoin):
         self._keeper: Keeper | None = None
         self._kept: list[WindowRows] = []
         self._near = [sorted({key for one, other, key in self._edges if n in (one, other)}) for n in range(inputs)]
-        self._cold = [ColdRows(keys_of) for keys_of in self._near]
+        self._aside = [ColdRows(keys_of) for keys_of in self._near]
         self._void = [0] * inputs
         self._sizes = [0] * inputs
         self._pauses: dict[tuple[int, int], tuple[int, int]] = {}
@@ -124,6 +126,9 @@ class ConstrainedJoin(MultiJoin):
             return "keys of several columns overlap"
         return ""
 
+    def limit_memory(self, limit: int | None) -> None:
+        """Which rows go, constraints say."""
+
     def limit_caches(self, cache_bytes: int) -> None:
         """There are none where rows go: they go too often."""
         if self.idle:
@@ -143,7 +148,7 @@ class ConstrainedJoin(MultiJoin):
         hot = super().snapshot()
         aside = [
             pa.concat_tables([_beside(each.slice(0, 0), _NONE, _NONE), *cold.tables()])
-            for each, cold in zip(hot, self._cold, strict=True)
+            for each, cold in zip(hot, self._aside, strict=True)
         ]
         learned = tuple(getattr(self, name) for name in LEARNED)
         return [*hot, *aside, pa.table({"learned": pa.array([pickle.dumps(learned)], pa.binary())})]
@@ -161,7 +166,7 @@ class ConstrainedJoin(MultiJoin):
             return
         for kept, window in zip(self._kept, self._windows, strict=True):
             kept.rows = window
-        for cold, window, table in zip(self._cold, self._windows, aside, strict=True):
+        for cold, window, table in zip(self._aside, self._windows, aside, strict=True):
             cold.add(table, window.codes(table))
 
     def take_constraints(self) -> ConstraintReport | None:
@@ -173,7 +178,7 @@ class ConstrainedJoin(MultiJoin):
         return ConstraintReport(
             self.config.mode,
             rows=super().held_rows,
-            aside=sum(map(len, self._cold)),
+            aside=sum(map(len, self._aside)),
             aside_bytes=self.file_bytes,
             forgotten=self._forgotten,
             rescued=self._rescued,
@@ -187,12 +192,12 @@ class ConstrainedJoin(MultiJoin):
     def held_bytes(self) -> int:
         """Bytes in memory, with what is known of rows and with the filters of those on disk."""
         beside = self._keeper.nbytes if self._keeper is not None else 0
-        return super().held_bytes + beside + sum(each.nbytes for each in self._cold)
+        return super().held_bytes + beside + sum(each.nbytes for each in self._aside)
 
     @property
     def file_bytes(self) -> int:
         """Bytes on disk."""
-        return sum(each.file_bytes for each in self._cold)
+        return sum(each.file_bytes for each in self._aside)
 
     def _begin(self, schemas: Sequence[pa.Schema]) -> None:
         super()._begin(schemas)
@@ -227,7 +232,7 @@ class ConstrainedJoin(MultiJoin):
     def _bring_back(self, inputs: Sequence[pa.Table]) -> None:
         """Of the rows on disk, those to which new rows lead: they are in their windows for this tick, as old ones."""
         self._returned = []
-        if not any(map(len, self._cold)):
+        if not any(map(len, self._aside)):
             return
         found: dict[int, list[pa.Table]] = {}
         codes = [self._windows[number].codes(table) for number, table in enumerate(inputs)]
@@ -277,7 +282,7 @@ class ConstrainedJoin(MultiJoin):
         for other, key in near:
             if not len(codes[key]):
                 return
-            cold = self._cold[other].find(key, codes[key])
+            cold = self._aside[other].find(key, codes[key])
             if cold is not None:
                 aside[other] = cold
             codes = _those(codes, self._meets(other, key, codes[key], new, cold))
@@ -297,7 +302,7 @@ class ConstrainedJoin(MultiJoin):
 
     def _may_meet(self, other: int, key: Key, codes: Counts, new: NewCodes) -> Mask:
         """Whether there may be a row of an input with each code, as far as filters know."""
-        may = self._cold[other].may_have(key, codes)
+        may = self._aside[other].may_have(key, codes)
         left = np.flatnonzero(~may)
         may[left] = self._meets(other, key, codes[left], new, None)
         return may
@@ -314,7 +319,7 @@ class ConstrainedJoin(MultiJoin):
     def _any_cold(self, here: int, back: int) -> bool:
         """Whether rows are on disk of an input, or of one behind it."""
         near = [two if one == here else one for one, two, _ in self._edges if here in (one, two)]
-        return bool(len(self._cold[here])) or any(self._any_cold(each, here) for each in near if each != back)
+        return bool(len(self._aside[here])) or any(self._any_cold(each, here) for each in near if each != back)
 
     def _gathered(self, found: Sequence[Combinations]) -> pa.Table:
         for number, reasons in self._returned:
@@ -348,7 +353,7 @@ class ConstrainedJoin(MultiJoin):
                     kept.forget(np.arange(len(window)) < over if isinstance(over, int) else over)
                 window.drop(over)
         self._sizes = [len(window) for window in self._windows]
-        for cold in self._cold:
+        for cold in self._aside:
             cold.expire(tick.until)
 
     def _follow(self, keeper: Keeper, tick: Tick) -> bool:
@@ -483,8 +488,8 @@ class ConstrainedJoin(MultiJoin):
     def _put_away(self, number: int, rows: Rows, reasons: Bytes, numbers: Counts) -> None:
         """Rows of a window are not needed, it is said: they go to disk, or are forgotten."""
         if self.config.mode == "exact":
-            table = _beside(self._windows[number].table(rows), reasons, numbers)
-            self._cold[number].add(table, self._windows[number].codes(table))
+            table = _beside(self._windows[number].take(rows), reasons, numbers)
+            self._aside[number].add(table, self._windows[number].codes(table))
         else:
             self._forgotten += len(rows)
 
@@ -512,7 +517,7 @@ class ConstrainedJoin(MultiJoin):
         key = self._edge_keys[place]
         exact = len(key) == 1 and key[0] in self.pipelines[0].rules.exact
         names = () if exact else self._names(number, place)
-        aside = self._cold[number] if cold is None else cold
+        aside = self._aside[number] if cold is None else cold
         return duplicates(self._windows[number], aside, key, names, self._sizes[number])
 
 

@@ -24,7 +24,7 @@ S. Babu, *Adaptive Query Processing in Data Stream Management Systems*, Stanford
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,10 @@ from anabranch.joins.graph import tree_of
 from anabranch.joins.join_trace import JoinTrace, JoinTracer
 from anabranch.joins.probe_pipeline import Check, Combinations, JoinRules, ProbePipeline
 from anabranch.joins.probe_report import ProbeReport, take_report
-from anabranch.operators.base import Operator, Port, Tick
+from anabranch.operators.base import EVER, Operator, Port, Tick
+from anabranch.operators.cold_windows import FULL, ColdWindows
 from anabranch.operators.comparisons import Comparison
-from anabranch.operators.elements import Flags, Rows, bare, elements, same
+from anabranch.operators.elements import Flags, Rows, bare, elements, same, stacked
 from anabranch.operators.join_ranges import JoinRanges
 from anabranch.operators.join_window import JoinWindow
 from anabranch.operators.payload import are_codes
@@ -46,6 +47,8 @@ from anabranch.ordering import Seed, make
 from anabranch.ordering.pipeline import FilterPipeline
 
 KeyClass = tuple[tuple[int, str], ...]
+EXPECTED_GROWTH = 3
+"""What new elements take in windows, with indexes, as a multiple of their tables."""
 CACHING = CacheConfig(interval=400)
 """Of chunks: profiling ten of them then takes little of the time."""
 
@@ -80,6 +83,8 @@ class MultiJoin(Operator):
         Inputs that are windows over time, and for which lengths of them the join is wanted.
     """
 
+    goes_to_disk = True
+
     def __init__(
         self,
         inputs: int,
@@ -108,6 +113,8 @@ class MultiJoin(Operator):
         self._trees = [tree_of(each, inputs, self._columns) for each in range(inputs)]
         self._orders: dict[int, tuple[int, ...]] = {}
         self._windows: list[JoinWindow] = []
+        self._cold: ColdWindows | None = None
+        self._limit: int | None = None
         self.pipelines: list[ProbePipeline] = []
         if leading:
             order = dict.fromkeys((*leading, *range(inputs)))
@@ -130,6 +137,12 @@ class MultiJoin(Operator):
         elif self.pipelines and (self.caches is not None or self._cache_bytes):
             self._begin_caches()
 
+    def limit_memory(self, limit: int | None) -> None:
+        """Windows take so many bytes from now on; the oldest rows go to disk."""
+        self._limit = limit
+        if self._cold is not None:
+            self._cold.limit = limit
+
     def learn(self, seeds: Mapping[int, Seed]) -> None:
         """Begin with what was learned elsewhere, by input, where no row has been probed yet."""
         self._seeds = seeds
@@ -151,16 +164,41 @@ class MultiJoin(Operator):
 
     def advance(self, inputs: Sequence[pa.Table], tick: Tick) -> pa.Table:
         """The combinations of new elements with all others, over the longest windows."""
-        result = self._gathered(self._combinations(inputs))
+        return stacked(list(self.in_parts(inputs, tick)))
+
+    def in_parts(self, inputs: Sequence[pa.Table], tick: Tick) -> Iterator[pa.Table]:
+        """The same, some new elements after the other where memory is limited."""
+        for found in self._served(inputs, tick):
+            yield self._gathered(found)
         self._tidy(tick)
-        return result
 
     def ports(self, inputs: Sequence[pa.Table], tick: Tick) -> Mapping[Port | None, pa.Table]:
         """The same, over windows of each wanted length."""
-        found, stores = self._combinations(inputs), [window.store for window in self._windows]
-        parts = {port: self._gathered(self._ranges.part(found, port, stores)) for port in self._ranges.wanted}
+        parts: dict[Port, list[pa.Table]] = {port: [] for port in self._ranges.wanted}
+        for found in self._served(inputs, tick):
+            stores = [window.store for window in self._windows]
+            for port, tables in parts.items():
+                tables.append(self._gathered(self._ranges.part(found, port, stores)))
         self._tidy(tick)
-        return {port or None: part for port, part in parts.items()}
+        return {port or None: stacked(tables) for port, tables in parts.items()}
+
+    def _served(self, inputs: Sequence[pa.Table], tick: Tick) -> Iterator[list[Combinations]]:
+        """The combinations of new elements: of all at once, or of as many as the memory lets."""
+        self._begin([table.schema for table in inputs])
+        cold = self._cold
+        if cold is None or not cold.needed_for(EXPECTED_GROWTH * sum(table.nbytes for table in inputs)):
+            yield self._combinations(inputs)
+            return
+        self.caches = None  # they give way first, and would not know what is on disk
+        for window, table in zip(self._windows, inputs, strict=True):
+            window.append(table.slice(0, 0))  # all columns are known before the first probe
+        yield []
+        for number, table in enumerate(inputs):
+            for part in cold.parts(number, self._ranges.ended(number, table), tick.start):
+                first, until = self._windows[number].append(part)
+                yield list(self.pipelines[number].combinations(first, until))
+                if self._tracer is not None:
+                    self._tracer.look(self.pipelines[number], self._rows_of, first, until)
 
     def _combinations(self, inputs: Sequence[pa.Table]) -> list[Combinations]:
         self._begin([table.schema for table in inputs])
@@ -182,21 +220,35 @@ class MultiJoin(Operator):
         """Keep the new elements without joining them."""
         self._begin([table.schema for table in inputs])
         for number, table in enumerate(inputs):
-            first, until = self._windows[number].append(self._ranges.ended(number, table))
+            self._take_in(number, table, tick.start)
+        self._tidy(tick)
+
+    def _take_in(self, number: int, table: pa.Table, now: int) -> None:
+        """Keep elements of an input."""
+        ended, window, cold = self._ranges.ended(number, table), self._windows[number], self._cold
+        if cold is None or not cold.needed_for(EXPECTED_GROWTH * table.nbytes):
+            first, until = window.append(ended)
             if self.caches is not None:
                 self.caches.update(number, first, until)
-        self._tidy(tick)
+            return
+        self.caches = None
+        window.append(ended.slice(0, 0))
+        for part in cold.slices(ended, now):
+            cold.take_back(number, part)
+            window.append(part)
 
     def snapshot(self) -> list[pa.Table]:
         """The elements of each input."""
-        return [window.table() for window in self._windows]
+        if self._cold is None:
+            return [window.table() for window in self._windows]
+        return [self._cold.whole(number) for number in range(len(self._windows))]
 
     def restore(self, tables: Sequence[pa.Table]) -> None:
         """Take over elements."""
         if tables:
             self._begin([table.schema for table in tables])
         for number, table in enumerate(tables):
-            self._windows[number].append(self._ranges.ended(number, table))
+            self._take_in(number, table, EVER)
         if self.pipelines:
             self._begin_caches()
 
@@ -208,13 +260,23 @@ class MultiJoin(Operator):
 
     @property
     def held_rows(self) -> int:
-        """Elements of all inputs."""
-        return sum(map(len, self._windows))
+        """Elements of all inputs, in memory and on disk."""
+        return sum(map(len, self._windows)) + (len(self._cold) if self._cold is not None else 0)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all inputs in memory, with their indexes, and of caches."""
-        return sum(window.nbytes for window in self._windows) + (self.caches.nbytes if self.caches else 0)
+        filters = self._cold.nbytes if self._cold is not None else 0
+        return filters + sum(window.nbytes for window in self._windows) + (self.caches.nbytes if self.caches else 0)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes on disk."""
+        return self._cold.file_bytes if self._cold is not None else 0
+
+    def take_peak(self) -> int:
+        """The most bytes in memory since the last call."""
+        return max(self.held_bytes, self._cold.take_peak() if self._cold is not None else 0)
 
     def _begin(self, schemas: Sequence[pa.Schema]) -> None:
         """Once the types of all columns are known."""
@@ -226,6 +288,8 @@ class MultiJoin(Operator):
             columns = {each: members[number] for each, members in enumerate(self._columns) if number in members}
             probed = {tree.keys[number] for tree in self._trees if tree.root != number}
             self._windows.append(JoinWindow(columns, exact, probed))
+        self._cold = ColdWindows(self._trees, self._windows)
+        self._cold.limit = self._limit
         classes = tuple(frozenset(members) for members in self._columns)
         rules = JoinRules(classes, exact, tuple(each.inputs for each in self._comparisons))
         stores = [window.store for window in self._windows]
@@ -238,7 +302,8 @@ class MultiJoin(Operator):
     def _begin_caches(self) -> None:
         """Start without any: they are never logged, and fill again."""
         self.caches = None
-        if self._cache_bytes > 0 and self.inputs > 2:
+        cold = self._cold is not None and len(self._cold) > 0
+        if self._cache_bytes > 0 and self.inputs > 2 and not cold:
             stores, rules = [window.store for window in self._windows], self.pipelines[0].rules
             self.caches = AdaptiveCaches(self.pipelines, stores, rules, self._holds, self._cache_bytes, self._caching)
 
@@ -299,6 +364,11 @@ class MultiJoin(Operator):
                 self.caches.tidied(number, settled, gone)
         if self.caches is not None:
             self.caches.end_tick(tick.until)
+        if self._cold is not None:
+            self._cold.expire(tick.until)
+            if self._limit is not None and self.held_bytes > FULL * self._limit:
+                self.caches = None
+                self._cold.make_room(tick.until)
 
 
 def join_of_ranges(

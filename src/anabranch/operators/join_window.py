@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from anabranch.joins.codes import mixed
 from anabranch.joins.window_store import Key, WindowStore
+from anabranch.model.arrays import Counts
 from anabranch.operators.base import ELEMENT, END, START, WEIGHT, Micros
 from anabranch.operators.elements import Flags, Rows, ints, settle, suspects, with_ints, without
 from anabranch.operators.payload import Payload, whole_numbers
@@ -50,17 +51,38 @@ class JoinWindow:
         """Bytes in memory, with indexes."""
         return self.store.nbytes + self.payload.nbytes
 
-    def append(self, table: pa.Table) -> tuple[int, int]:
-        """Add elements; returns the number of the first, and that after the last."""
+    def append(self, table: pa.Table, *, for_now: bool = False) -> tuple[int, int]:
+        """Add elements; returns the number of the first, and that after the last.
+
+        `for_now` if `shorten` takes them away again.
+        """
         first = len(self)
         every = [code_name(each) for each in self._columns]
         if len(table) or not self.payload.seen:
-            self.payload.append(without(table, [*ELEMENT, *every]))
+            self.payload.append(without(table, [*ELEMENT, *every]), for_now=for_now)
         if len(table):
             start, end, weight = (ints(table, name) for name in ELEMENT)
             self.store.append(start, end, weight, self.codes(table))
-            self._negative += int(np.count_nonzero(weight < 0))
+            self._negative += 0 if for_now else int(np.count_nonzero(weight < 0))
         return first, len(self)
+
+    def shorten(self, length: int) -> None:
+        """Drop what was added for now, so that so many elements are left."""
+        self.store.shorten(length)
+        self.payload.shorten(length)
+
+    def take_oldest(self, count: int) -> pa.Table:
+        """Hand over the oldest elements: what `append` takes."""
+        taken = self.table(0, count)
+        self._negative = max(0, self._negative - int(np.count_nonzero(self.store.weight[:count] < 0)))
+        self.payload.keep(slice(count, None))
+        self.store.drop(count)
+        return taken
+
+    def fit(self) -> None:
+        """Take no more memory than the elements need; indexes are made anew when they are asked."""
+        self.store.fit()
+        self.payload.fit()
 
     def codes(self, table: pa.Table) -> dict[Key, Micros]:
         """The codes of rows, by all keys."""
@@ -72,13 +94,26 @@ class JoinWindow:
             found.setdefault(key, mixed([found[each,] for each in key]) if key else np.zeros(len(table), np.int64))
         return found
 
-    def table(self, rows: Rows | None = None) -> pa.Table:
-        """All elements, or some of them: what `append` takes."""
-        rows = np.arange(len(self)) if rows is None else rows
-        codes = {code_name(each): self.store.codes((each,)) for each in self._columns if each not in self._exact}
-        numbers = {START: self.store.start, END: self.store.end, WEIGHT: self.store.weight}
+    def table(self, first: int = 0, until: int | None = None) -> pa.Table:
+        """Elements in order, all or from one number to before another: what `append` takes."""
         # Arrow would share the memory, which goes on changing.
-        return with_ints(self.payload.take(rows), {name: values[rows] for name, values in (codes | numbers).items()})
+        copies = {name: values[first:until].copy() for name, values in self._numbers.items()}
+        return with_ints(self.payload.table(first, until), copies)
+
+    def settle(self) -> None:
+        """Put elements together with those that take them back, if there are such."""
+        if self._negative:
+            self._settle(np.arange(len(self)))
+
+    def take(self, rows: Rows) -> pa.Table:
+        """Some elements: what `append` takes."""
+        return with_ints(self.payload.take(rows), {name: values[rows] for name, values in self._numbers.items()})
+
+    @property
+    def _numbers(self) -> dict[str, Counts]:
+        """What the store has of the rows, as columns."""
+        codes = {code_name(each): self.store.codes((each,)) for each in self._columns if each not in self._exact}
+        return codes | {START: self.store.start, END: self.store.end, WEIGHT: self.store.weight}
 
     def tidy(self, now: int) -> tuple[bool, int | Flags | None]:
         """Drop what does not matter from `now` on, if it is worth while.

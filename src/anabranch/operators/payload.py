@@ -52,17 +52,32 @@ class Payload:
         """Bytes in memory, approximately."""
         return sum(column.nbytes for column in self._fixed.values()) + self._chunks.nbytes
 
-    def append(self, table: pa.Table) -> None:
-        """Add rows."""
+    def append(self, table: pa.Table, *, for_now: bool = False) -> None:
+        """Add rows; `for_now` if `shorten` takes them away again."""
         if self._schema is None:
             self._schema = table.schema.remove_metadata()
-            self._fixed = {field.name: _FixedColumn(field.type) for field in self._schema if _is_fixed(field.type)}
+            self._fixed = {field.name: _FixedColumn(field.type) for field in self._schema if is_fixed(field.type)}
             self._others = [name for name in table.column_names if name not in self._fixed]
         for name, column in self._fixed.items():
             column.append(table.column(name))
-        if self._others:
+        if self._others and for_now:
+            self._chunks.append_for_now(table.select(self._others))
+        elif self._others:
             self._chunks.append(table.select(self._others))
         self._rows += len(table)
+
+    def shorten(self, length: int) -> None:
+        """Drop the rows that were added for now, so that so many are left."""
+        self._chunks.shorten(length)
+        for column in self._fixed.values():
+            column.shorten(length)
+        self._rows = length
+
+    def fit(self) -> None:
+        """Take no more memory than the rows need."""
+        for column in self._fixed.values():
+            column.fit()
+        self._chunks.fit()
 
     def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
         """All columns, or those named, of rows, each time they are asked for."""
@@ -91,9 +106,9 @@ class Payload:
         for column in self._fixed.values():
             column.keep(stays)
 
-    def table(self) -> pa.Table:
-        """All rows and columns, in order: what `append` takes."""
-        return self.take(np.arange(self._rows))
+    def table(self, first: int = 0, until: int | None = None) -> pa.Table:
+        """All columns of rows in order, all or from one number to before another: what `append` takes."""
+        return self.take(np.arange(first, self._rows if until is None else until))
 
 
 class _FixedColumn:
@@ -101,8 +116,7 @@ class _FixedColumn:
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
-        self._as_ints = np.dtype(f"i{kind.bit_width // 8}")
-        self._values = Growing(self._as_ints)
+        self._values = Growing(ints_of(kind))
         self._valid: Growing | None = None
 
     @property
@@ -114,22 +128,23 @@ class _FixedColumn:
             self._valid = Growing(np.dtype(np.bool_))
             self._valid.append(np.ones(len(self._values.values), np.bool_))
         for chunk in column.chunks:
-            self._values.append(self._ints(chunk))
+            self._values.append(as_ints(chunk))
             if self._valid is not None:
                 self._valid.append(chunk.is_valid().to_numpy(zero_copy_only=False))
 
-    def _ints(self, chunk: pa.Array) -> npt.NDArray[np.int64]:
-        data = chunk.buffers()[1]
-        if data is None:
-            return np.zeros(len(chunk), self._as_ints)
-        return np.frombuffer(data, self._as_ints)[chunk.offset : chunk.offset + len(chunk)]
+    def shorten(self, length: int) -> None:
+        for column in (self._values, self._valid):
+            if column is not None:
+                column.shorten(length)
+
+    def fit(self) -> None:
+        for column in (self._values, self._valid):
+            if column is not None:
+                column.fit()
 
     def take(self, rows: Rows) -> pa.Array:
-        valid = None
-        if self._valid is not None:
-            valid = pa.array(self._valid.values[rows], pa.bool_()).buffers()[1]
-        data = pa.py_buffer(self._values.values.take(rows))
-        return pa.Array.from_buffers(self._kind, len(rows), [valid, data])
+        valid = None if self._valid is None else self._valid.values[rows].astype(np.bool_, copy=False)
+        return of_ints(self._kind, self._values.values.take(rows), valid)
 
     def cut(self, gone: int) -> None:
         for column in (self._values, self._valid):
@@ -142,8 +157,36 @@ class _FixedColumn:
                 column.assign(column.values.take(rows))
 
 
-def _is_fixed(kind: pa.DataType) -> bool:
+def is_fixed(kind: pa.DataType) -> bool:
+    """Whether all values of a type have the same width, in whole bytes.
+
+    >>> is_fixed(pa.float64()), is_fixed(pa.string()), is_fixed(pa.bool_())
+    (True, False, False)
+    """
     return bool(pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in _WIDTHS)
+
+
+def ints_of(kind: pa.DataType) -> np.dtype[np.int64]:
+    """Whole numbers of the width of a type."""
+    return np.dtype(f"i{kind.bit_width // 8}")
+
+
+def as_ints(chunk: pa.Array) -> npt.NDArray[np.int64]:
+    """Values of a fixed width as whole numbers of that width, bit by bit.
+
+    >>> as_ints(pa.array([7, None, 9])).tolist()[::2]
+    [7, 9]
+    """
+    data = chunk.buffers()[1]
+    if data is None:
+        return np.zeros(len(chunk), ints_of(chunk.type))
+    return np.frombuffer(data, ints_of(chunk.type))[chunk.offset : chunk.offset + len(chunk)]
+
+
+def of_ints(kind: pa.DataType, values: npt.NDArray[np.int64], valid: Flags | None) -> pa.Array:
+    """The way back."""
+    bits = None if valid is None else pa.array(valid, pa.bool_()).buffers()[1]
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
 
 
 def whole_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

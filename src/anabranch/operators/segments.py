@@ -10,7 +10,7 @@ The operators of a task write into one file per tick, one segment after the othe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from anabranch import storage
 from anabranch.operators.base import EVER, Tick
-from anabranch.operators.tapped import TappedOperator
+from anabranch.operators.tapped import TappedOperator, tapped_part, tapped_united
 
 LONGEST_LOG = 64
 """Segments in a log before a snapshot is written, whatever their size."""
@@ -28,6 +28,7 @@ LOG_PER_STATE = 2
 """A snapshot is written once the log has more than this many times the bytes of the state."""
 SMALLEST_LOG_BYTES = 4_000_000
 """A log up to this size is never replaced for its size."""
+PIECE_BYTES = 2**20
 _TICK = b"anabranch.tick"
 INPUT = "_input"
 
@@ -85,6 +86,11 @@ class CellState:
     names
         Columns that other queries, which share the operator, call otherwise: in files they are called after their
         places here.
+
+    Attributes
+    ----------
+    is_logged
+        Whether a log and the rows of a tick say all; else the state itself has to be written.
     """
 
     def __init__(
@@ -98,12 +104,21 @@ class CellState:
         self._columns = columns
         self._schema = schema
         self._in_files = {name: f"%{place}" for place, name in enumerate(names)}
+        self._limit: int | None = None
         self._begin()
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Take so many bytes of memory from now on, as far as the operator can."""
+        self._limit = limit
+        self.operator.limit_memory(limit)
 
     def _begin(self) -> None:
         self.operator = self._make()
+        self.operator.limit_memory(self._limit)
         self._applied: list[Segment] = []
         self._until = EVER
+        self._kept: frozenset[int] | None = None
+        self.is_logged = True
 
     def advance(self, table: pa.Table, tick: Tick) -> Iterator[tuple[str, pa.Table]]:
         """What follows from the rows of a tick, in parts, each from a tap; all of them have to be taken."""
@@ -113,15 +128,44 @@ class CellState:
     def logged(self, log: Sequence[Segment]) -> None:
         """Remember that the state is that of this log."""
         self._applied = list(log)
+        self.is_logged = True
 
-    def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick) -> int:
-        """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew.
+    def keep(self, column: str, values: Collection[int]) -> None:
+        """Forget what is held for other values of a column than these; none of them will come again."""
+        if self._kept is None or not self._kept <= set(values):
+            self._restore(tapped_part(self.operator.snapshot(), column, values))
+        self._kept = frozenset(values)
+
+    def unite(self, log: Sequence[Segment], column: str, values: Collection[int], folder: Path, tick: Tick) -> int:
+        """Take in what another state, that of a log, holds for some values of a column; its log is written anew.
 
         Returns how many segments had to be read.
         """
-        if list(log[: len(self._applied)]) != self._applied or self._until > tick.start:
+        other = CellState(self._make, self._columns, self._schema, list(self._in_files))
+        read = other.catch_up(log, folder, tick)
+        theirs = tapped_part(other.operator.snapshot(), column, values)
+        self._restore(tapped_united([self.operator.snapshot(), theirs]))
+        self._kept = (self._kept or frozenset()) | set(values)
+        self.is_logged = False
+        return read
+
+    def _restore(self, tables: Sequence[pa.Table]) -> None:
+        self.operator = self._make()
+        self.operator.limit_memory(self._limit)
+        self.operator.restore(tables)
+
+    def catch_up(self, log: Sequence[Segment], folder: Path, tick: Tick, wanted: Collection[int] = ()) -> int:
+        """Bring the state to where a tick starts, from wherever it is; a state with another past starts anew.
+
+        So does one that has forgotten what is held for some of the values that are `wanted`; see `keep`.
+
+        Returns how many segments had to be read.
+        """
+        lacking = self._kept is not None and not self._kept.issuperset(wanted)
+        if list(log[: len(self._applied)]) != self._applied or self._until > tick.start or lacking:
             self._begin()
         missed = log[len(self._applied) :]
+        self._kept = None if missed else self._kept
         for segment in missed:
             self._apply(segment, folder)
         self._applied = list(log)
@@ -132,11 +176,11 @@ class CellState:
 
     def _apply(self, segment: Segment, folder: Path) -> None:
         names = {there: here for here, there in self._in_files.items()}
-        tables = [_renamed(table, names) for table in read_segment(segment, folder)]
+        aside = segment.kind == "snapshot" and self._limit is not None
+        tables = [_renamed(table, names) for table in read_segment(segment, folder, aside=aside)]
         stamp = json.loads(tables[0].schema.metadata[_TICK])
         if segment.kind == "snapshot":
-            self.operator = self._make()
-            self.operator.restore(tables[1:])
+            self._restore(tables[1:])
             self._until = stamp["until"]
         else:
             self._absorb(tables[0].replace_schema_metadata(None), Tick(**stamp))
@@ -162,13 +206,13 @@ class CellState:
 
 def next_segment(state: CellState, log: Sequence[Segment], table: pa.Table, tick: Tick, file: LogFile) -> list[Segment]:
     """Write the rows of a tick, or a snapshot of the state if the log would get too long; return the new log."""
-    if table.num_rows == 0:
+    if table.num_rows == 0 and state.is_logged:
         return list(log)
     logged = sum(segment.bytes for segment in log) + table.nbytes
     whole = state.operator.held_bytes + state.operator.file_bytes
     most = max(SMALLEST_LOG_BYTES, LOG_PER_STATE * whole)
     stamp = {_TICK: json.dumps({"start": tick.start, "until": tick.until, "origin": tick.origin})}
-    if logged > most or len(log) >= LONGEST_LOG:
+    if logged > most or len(log) >= LONGEST_LOG or not state.is_logged:
         head = pa.table({"tick": pa.array([0])}).replace_schema_metadata(stamp)
         tables = [head, *state.in_files(state.operator.snapshot())]
         return [file.append("snapshot", tables)]
@@ -180,15 +224,22 @@ def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     return renamed.replace_schema_metadata(table.schema.metadata)
 
 
-def read_segment(segment: Segment, folder: Path) -> list[pa.Table]:
-    """The tables of a segment."""
+def read_segment(segment: Segment, folder: Path, *, aside: bool = False) -> list[pa.Table]:
+    """The tables of a segment; if they are to be put `aside` they are in a file of this process, which is mapped."""
     with storage.opened(folder / segment.path) as file:
         file.seek(segment.offset)
-        buffer = pa.BufferReader(file.read_buffer(segment.bytes))
+        buffer = pa.BufferReader(_copied(file, segment.bytes) if aside else file.read_buffer(segment.bytes))
     tables = []
     while buffer.tell() < segment.bytes:
         tables.append(pa.ipc.open_stream(buffer).read_all())
     return tables
+
+
+def _copied(file: pa.NativeFile, size: int) -> pa.Buffer:
+    copy = storage.ScratchFile()
+    for at in range(0, size, PIECE_BYTES):
+        copy.write(memoryview(file.read_buffer(min(PIECE_BYTES, size - at))))
+    return pa.py_buffer(copy.whole())
 
 
 def _write(file: storage.NewFile, tables: Sequence[pa.Table]) -> None:

@@ -42,6 +42,15 @@ class TableChunks:
         self._chunks = [*filter(len, self._chunks)]
         push(self._chunks, table.combine_chunks(), lambda older, newer: concat([older, newer]), CHUNK_ROWS)
 
+    def append_for_now(self, table: pa.Table) -> None:
+        """Add rows that `shorten` takes away again, all of them."""
+        self._chunks.append(table.combine_chunks())
+
+    def shorten(self, length: int) -> None:
+        """Drop what was added for now, so that so many rows are left."""
+        while len(self._chunks) > 1 and sum(map(len, self._chunks)) > length:
+            self._chunks.pop()
+
     def take(self, rows: Rows, names: list[str] | None = None) -> pa.Table:
         """All columns, or those named, of rows, each time they are asked for."""
         chunks = self._chunks if names is None else [chunk.select(names) for chunk in self._chunks]
@@ -66,6 +75,10 @@ class TableChunks:
         """Drop all other rows; those that stay get new numbers, in the same order."""
         kept = self.table().slice(wanted.start) if isinstance(wanted, slice) else self.take(np.flatnonzero(wanted))
         self._chunks = [kept]
+
+    def fit(self) -> None:
+        """Take no more memory than the rows need: a part of a table would hold all of it."""
+        self._chunks = [take(chunk, np.arange(len(chunk))) for chunk in self._chunks]
 
     def table(self) -> pa.Table:
         """All rows, in order; nothing is copied."""

@@ -16,7 +16,7 @@ and, by itself, that of each tap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from anabranch.joins.join_trace import JoinTrace, JoinTracer
 from anabranch.joins.probe_report import ProbeReport
 from anabranch.operators.base import ELEMENT, Operator, Port, Tick
 from anabranch.operators.elements import KEY, codes, with_ints
+from anabranch.operators.state_parts import part_of, united
 from anabranch.ordering.base import Seed
 
 
@@ -131,6 +132,24 @@ class TappedOperator:
         """How much caches of the operator, a join, may take from now on."""
         self._base.limit_caches(cache_bytes)
 
+    def limit_memory(self, limit: int | None) -> None:
+        """How many bytes of memory the operator may take from now on; what follows on it keeps what it needs."""
+        self._base.limit_memory(limit)
+
+    def take_peak(self) -> int:
+        """The most bytes in memory since the last call."""
+        return self._base.take_peak() + sum(each.held_bytes for each in self._next.values())
+
+    @property
+    def goes_to_disk(self) -> bool:
+        """Whether the operator can keep to a limit of memory."""
+        return self._base.goes_to_disk
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Of the bytes in memory, those that cannot go to disk."""
+        return self.held_bytes - (self.base_bytes if self._base.goes_to_disk else 0)
+
     def take_probes(self) -> tuple[ProbeReport, ...]:
         """What the inputs of a join have probed since the last call."""
         return self._base.take_probes()
@@ -150,15 +169,11 @@ class TappedOperator:
     def snapshot(self) -> list[pa.Table]:
         """State of the operator and of its taps, and how many tables each has."""
         parts = {BASE: self._base.snapshot()} | {key: each.snapshot() for key, each in self._next.items()}
-        head = pa.table({"of": list(parts), "tables": [len(tables) for tables in parts.values()]})
-        return [head, *(table for tables in parts.values() for table in tables)]
+        return _together(parts)
 
     def restore(self, tables: Sequence[pa.Table]) -> None:
         """Set the state to that of a snapshot, which may have more taps."""
-        head, *rest = tables
-        parts: dict[str, list[pa.Table]] = {}
-        for key, count in zip(head["of"].to_pylist(), head["tables"].to_pylist(), strict=True):
-            parts[key], rest = rest[:count], rest[count:]
+        parts = _apart(tables)
         self._base.restore(parts[BASE])
         for key, each in self._next.items():
             each.restore(parts[key])
@@ -187,6 +202,30 @@ class TappedOperator:
     def base_bytes(self) -> int:
         """Bytes of the operator itself."""
         return self._base.held_bytes
+
+
+def tapped_part(tables: Sequence[pa.Table], column: str, values: Collection[int]) -> list[pa.Table]:
+    """Of a snapshot, what belongs to some values of a column."""
+    return _together({key: part_of(some, column, values) for key, some in _apart(tables).items()})
+
+
+def tapped_united(states: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+    """One snapshot of several that know different values of a column; all have the taps of the first."""
+    apart = [_apart(tables) for tables in states]
+    return _together({key: united([each[key] for each in apart]) for key in apart[0]})
+
+
+def _apart(tables: Sequence[pa.Table]) -> dict[str, list[pa.Table]]:
+    head, *rest = tables
+    parts: dict[str, list[pa.Table]] = {}
+    for key, count in zip(head["of"].to_pylist(), head["tables"].to_pylist(), strict=True):
+        parts[key], rest = rest[:count], rest[count:]
+    return parts
+
+
+def _together(parts: Mapping[str, Sequence[pa.Table]]) -> list[pa.Table]:
+    head = pa.table({"of": list(parts), "tables": [len(tables) for tables in parts.values()]})
+    return [head, *(table for tables in parts.values() for table in tables)]
 
 
 def _asked(tick: Tick, key: str, tap: Tap) -> Tick:

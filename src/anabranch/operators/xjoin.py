@@ -43,6 +43,8 @@ class XJoin(Operator):
         Combinations that inner joins have found so far, all of which were put into the state.
     """
 
+    goes_to_disk = True
+
     def __init__(self, inputs: int, keys: tuple[KeyClass, ...] = (), comparisons: tuple[Comparison, ...] = ()) -> None:
         self._keys = keys
         self._order = [0, *tree_of(0, inputs, [dict(members) for members in keys]).parents]
@@ -74,6 +76,20 @@ class XJoin(Operator):
         return found.select(
             [*(name for each in inputs for name in without(each, [*codes, *ELEMENT]).column_names), *ELEMENT]
         )
+
+    def limit_memory(self, limit: int | None) -> None:
+        """Each join gets the same part."""
+        for join in self._joins:
+            join.limit_memory(None if limit is None else limit // len(self._joins))
+
+    def take_peak(self) -> int:
+        """The most bytes in memory since the last call."""
+        return sum(join.take_peak() for join in self._joins)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes on disk."""
+        return sum(join.file_bytes for join in self._joins)
 
     def snapshot(self) -> list[pa.Table]:
         """Both windows of each join."""

@@ -1,11 +1,13 @@
-"""Keys of joins: which inputs they connect, and how rows with equal keys find each other in a grid of cells."""
+"""Keys of joins: which inputs they connect, and how rows with equal keys find each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from anabranch.planning.stages import Distribution
+import pyarrow as pa
+
+from anabranch.planning.distribution import Distribution
 
 Keys: TypeAlias = tuple[tuple[tuple[int, str], ...], ...]
 """Classes of equal columns, each a number of an input and a name; see `logical_plan.Join`."""
@@ -48,26 +50,25 @@ def merged(keys: Keys) -> Keys:
     return (*(((0, left), *partners) for left, partners in found.items()), *apart)
 
 
-def distributions_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[Distribution]:
-    """How the rows of each input reach the cells of a join."""
-    grid = grid_of(columns, keys)
+def distributions_of(keys: Keys, rows: Sequence[tuple[str, ...]]) -> list[Distribution]:
+    """How the rows of each input may reach the cells of a join; `rows` tell those of an input apart, if that may be.
+
+    Every class of keys is a dimension. An input without a key may be spread by its rows.
+    """
+    dimensions: list[dict[int, tuple[str, ...]]] = [{number: (name,) for number, name in key} for key in keys]
+    keyed = {number for key in keys for number, _ in key}
+    dimensions += [{number: names} for number, names in enumerate(rows) if names and number not in keyed]
     return [
         Distribution(
             tuple((f"{KEY}{j}", (name,)) for j, key in enumerate(keys) for i, name in key if i == number),
-            tuple(dimension.get(number) for dimension in grid),
+            tuple(dimension.get(number) for dimension in dimensions),
+            names,
         )
-        for number in range(len(columns))
+        for number, names in enumerate(rows)
     ]
 
 
-def grid_of(columns: Sequence[Sequence[str]], keys: Keys) -> list[dict[int, tuple[str, ...]]]:
-    """Dimensions of the grid of cells: per input the columns that choose the place in it.
-
-    One class of keys that all inputs have is enough. Otherwise the two classes that most inputs have span a grid, and
-    an input that lacks one goes to all places along it. Without keys the first input is spread, others are copied.
-    """
-    each: list[dict[int, tuple[str, ...]]] = [{number: (name,) for number, name in key} for key in keys]
-    classes = sorted(each, key=len, reverse=True)
-    if not classes:
-        return [{0: tuple(columns[0])}]
-    return classes[:1] if len(classes[0]) == len(columns) else classes[:2]
+def has_map(kind: pa.DataType) -> bool:
+    """Whether a type is a map, or has one in it: those have no codes."""
+    parts = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return bool(pa.types.is_map(kind)) or any(map(has_map, parts))

@@ -21,8 +21,8 @@ Product = tuple[tuple[str, ...], ...]
 
 
 def products(plan: Plan) -> list[Product]:
-    """The products of a plan, inputs first."""
-    return _products(plan, ())
+    """The products of a plan, each once, inputs first."""
+    return list(dict.fromkeys(_products(plan, ())))
 
 
 def _products(plan: Plan, conditions: Sequence[Scalar]) -> list[Product]:

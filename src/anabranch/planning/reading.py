@@ -47,7 +47,8 @@ from anabranch.operators.tapped import Made
 from anabranch.operators.xjoin import XJoin
 from anabranch.planning.comparisons import comparisons_of
 from anabranch.planning.declared_keys import declared_keys
-from anabranch.planning.keys import KEY, Keys, among, distributions_of, merged
+from anabranch.planning.distribution import Distribution
+from anabranch.planning.keys import KEY, Keys, among, distributions_of, has_map, merged
 from anabranch.planning.probes import Probe, probes_of
 from anabranch.planning.rules import both_ends_known, inserts_only, instantaneous, rewrite
 from anabranch.planning.scalars import (
@@ -63,8 +64,8 @@ from anabranch.planning.scalars import (
     renamed,
     same,
 )
-from anabranch.planning.shapes import filtered, looking_up, place_of, ranged, renaming, slides, tested, title_of
-from anabranch.planning.stages import CHANGED, VALID, Backend, Distribution, Flow, Stage, Then
+from anabranch.planning.shapes import filtered, looking_up, ranged, renaming, slides, stays, tested, title_of
+from anabranch.planning.stages import CHANGED, VALID, Backend, Flow, Stage, Then
 from anabranch.planning.types import KnowsPlaces, Role, TypeProblem, aggregate_type, common_key_type, common_type
 
 JoinPlan = Literal["auto", "fixed", "xjoin"]
@@ -180,7 +181,7 @@ class _Reader(Generic[Flow]):
 
     def _changing_once(self, plan: Plan) -> Flow:
         match plan:
-            case Filter() if not calls(plan.conditions):
+            case Filter() if not calls(plan.conditions) and not isinstance(plan.input, Join):
                 return self._backend.filter(self._changing(plan.input), plan.conditions)
             case Project() if not calls([scalar for _, scalar in plan.items]):
                 return self._backend.project(self._changing(plan.input), [*plan.items, *same(ELEMENT)])
@@ -309,7 +310,10 @@ class _Reader(Generic[Flow]):
         output, names = pa.schema([*fields, *TIMES]), tuple(map(title_of, plan.inputs))
         led = ", ".join(names[number] for number in plan.leading)
         title, port = f"join leading {led}" if led else "join", tuple(lengths.values()) or None
-        found = self._stage(title, make, distributions_of(columns, keys), flows, output, then, port, names)
+        rows = [self._rows_of(each, number, flows[number], keys, then) for number, each in enumerate(plan.inputs)]
+        if self._constraints != "off" and keys:
+            rows = [() for _ in rows]  # what is said of the rows of a key holds where all of them meet
+        found = self._stage(title, make, distributions_of(keys, rows), flows, output, then, port, names)
         return self._backend.filter(found, rest) if rest else found
 
     @property
@@ -341,7 +345,21 @@ class _Reader(Generic[Flow]):
         title = "anti join" if plan.negated else "semi join"
         asked = (title_of(base), *(title_of(test.other) for test in tests))
         port = None if length is None else (length,)
-        return self._stage(title, make, distributions_of(columns, keys), flows, output, then, port, asked)
+        spread = self._rows_of(base, 0, flows[0], keys, then)  # the others have each key once
+        distributions = distributions_of(keys, [spread, *(() for _ in tests)])
+        return self._stage(title, make, distributions, flows, output, then, port, asked)
+
+    def _rows_of(self, plan: Plan, number: int, flow: Flow, keys: Keys, then: Then | None) -> tuple[str, ...]:
+        """Columns that tell the rows of an input of a join apart, where they have the same key.
+
+        What is taken back later has to be in the same cell, and so have equal rows for what follows in it: only where
+        neither matters, and rows have nothing but their keys, they are told apart by their times.
+        """
+        schema, keyed = self._backend.schema(flow), {name for key in keys for i, name in key if i == number}
+        names = tuple(name for name in plan.columns if not has_map(schema.field(name).type))
+        if set(names) - keyed:
+            return names
+        return (*names, START) if then is None and both_ends_known(plan) else ()
 
     def _comparable(
         self,
@@ -486,8 +504,7 @@ class _Reader(Generic[Flow]):
     ) -> Flow:
         """An operator that has to see equal rows together: where they are already, or after a shuffle."""
         base, names = renaming(plan)
-        place = place_of(base)
-        if place is not None and set(place) <= {name for name, _ in names}:
+        if stays(base, {name for name, _ in names}):
             return self.elements(base, Then(title, make, names, instants, slides))
         flow, columns = self.elements(plan), plan.columns
         distributions = (Distribution(((KEY, columns),), (columns,)),)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from anabranch.logical_plan import (
     Aggregate,
@@ -18,7 +20,7 @@ from anabranch.logical_plan import (
     Window,
     scans,
 )
-from anabranch.planning.keys import grid_of, linked
+from anabranch.planning.keys import linked
 from anabranch.planning.rules import constant, instantaneous, is_table
 from anabranch.planning.scalars import calls, is_column
 
@@ -46,27 +48,42 @@ def renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:
     return below, tuple((there[scalar.columns[0]], name) for name, scalar in plan.items)
 
 
-def place_of(plan: Plan) -> tuple[str, ...] | None:
-    """The columns that decide in which cell a row of a stage is; None for plans that need no stage."""
+Places: TypeAlias = tuple[tuple[str, ...], ...]
+"""Columns that decide in which cell a row is: of each group one is enough."""
+
+
+def place_of(plan: Plan) -> Places | None:
+    """The columns that decide in which cell a row of a stage is; None for plans that need no stage.
+
+    Of a join these are its keys, of each class any one, and all other columns, as hot keys may be spread by rows.
+    """
     match plan:
         case Aggregate():
-            return plan.keys
+            return _each(plan.keys)
         case Window() if not plan.by_time and plan.slide is None:
-            return plan.partition
+            return _each(plan.partition)
         case Distinct():
-            return plan.columns
+            return _each(plan.columns)
         case SetOperation() if plan.kind != "union" or not plan.all:
-            return plan.columns
+            return _each(plan.columns)
         case Member():
-            _, tests = tested(plan)
-            if len(tests) == 1:
-                return tuple(left for left, _ in plan.pairs[:1]) or plan.columns
-            return tuple(dict.fromkeys(left for test in tests for left, _ in test.pairs))
+            return _each(plan.columns)
         case Join() if looking_up(plan) is None:
-            grid = grid_of([each.columns for each in plan.inputs], plan.keys)
-            return tuple(name for dimension in grid for name in dimension[min(dimension)])
+            keyed = {name for key in plan.keys for _, name in key}
+            classes = tuple(tuple(name for _, name in key) for key in plan.keys)
+            return (*classes, *_each([name for name in plan.columns if name not in keyed]))
         case _:
             return None
+
+
+def stays(plan: Plan, names: Collection[str]) -> bool:
+    """Whether equal rows of what a stage makes are in the same cell, if these columns are left of them."""
+    place = place_of(plan)
+    return place is not None and all(any(name in names for name in group) for group in place)
+
+
+def _each(names: Sequence[str]) -> Places:
+    return tuple((name,) for name in names)
 
 
 def tested(plan: Member) -> tuple[Plan, list[Member]]:

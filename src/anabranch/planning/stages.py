@@ -11,6 +11,7 @@ import pyarrow as pa
 from anabranch.logical_plan import Scalar, Scan
 from anabranch.operators.base import TIME, WEIGHT, Port
 from anabranch.operators.tapped import Made, Tap
+from anabranch.planning.distribution import Distribution
 from anabranch.planning.probes import Probe
 from anabranch.planning.scalars import fields_of
 
@@ -20,22 +21,6 @@ VALID = (VALID_FROM, VALID_TO)
 CHANGED = pa.schema([(TIME, pa.int64()), (WEIGHT, pa.int64())])
 Flow = TypeVar("Flow")
 Items: TypeAlias = Sequence[tuple[str, Scalar]]
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """How the rows of one input reach the cells of a stage.
-
-    Parameters
-    ----------
-    codes
-        Columns to add: a name, and the columns of which it is the hash code.
-    routes
-        For every dimension of the grid of cells the columns whose code chooses the place, or None: to all places.
-    """
-
-    codes: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    routes: tuple[tuple[str, ...] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,7 +128,12 @@ class Stage:
     @property
     def single(self) -> bool:
         """Whether all rows meet in one cell."""
-        return not any(self.distributions[0].routes)
+        return not any(any(each.routes) for each in self.distributions)
+
+    @property
+    def placeable(self) -> bool:
+        """Whether there is a choice to which cells rows go."""
+        return len(self.distributions) > 1 and not self.single
 
 
 class Backend(Protocol[Flow]):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from anabranch.errors import QueryError
 from anabranch.logical_plan import Aggregation
+from anabranch.model.names import quoted
 from anabranch.operators.aggregate_functions import FUNCTIONS, Needs
 from anabranch.operators.exact_sums import MOST_DIGITS, is_bundle
 
@@ -23,6 +24,8 @@ _SQL = {
     pa.int16(): "smallint",
     pa.int32(): "int",
     pa.int64(): "bigint",
+    pa.string(): "string",
+    pa.binary(): "binary",
     pa.float32(): "float",
     pa.float64(): "double",
     pa.bool_(): "boolean",
@@ -130,7 +133,15 @@ def sql_name(kind: pa.DataType) -> str:
 
     >>> sql_name(pa.decimal128(12, 2))
     'decimal(12, 2)'
+    >>> sql_name(pa.list_(pa.struct({"p": pa.int64(), "q": pa.map_(pa.string(), pa.date32())})))
+    'array<struct<`p`: bigint, `q`: map<string, date>>>'
     """
+    if pa.types.is_list(kind):
+        return f"array<{sql_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{quoted(each.name)}: {sql_name(each.type)}' for each in kind)}>"
+    if pa.types.is_map(kind):
+        return f"map<{sql_name(kind.key_type)}, {sql_name(kind.item_type)}>"
     return f"decimal({kind.precision}, {kind.scale})" if pa.types.is_decimal(kind) else _SQL.get(kind, str(kind))
 
 

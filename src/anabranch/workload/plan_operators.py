@@ -32,7 +32,7 @@ from anabranch.logical_plan import (
     walk,
 )
 from anabranch.planning.rules import inserts_only, rewrite
-from anabranch.planning.shapes import place_of, ranged, renaming
+from anabranch.planning.shapes import place_of, ranged, renaming, stays
 from anabranch.workload.plan_identity import EXACT, Identity
 
 
@@ -108,10 +108,9 @@ def _answering(plan: Plan, query: str) -> Iterator[PlanOperator]:
     kind, relation = (plan.kind, plan.input) if isinstance(plan, ToStream) else ("relation", plan)
     streams = tuple(scans(plan, "stream"))
     base, names = renaming(relation)
-    place = place_of(base)
     if kind == "istream" and inserts_only(relation):
         yield from _below(relation, query, streams)
-    elif place is not None and set(place) <= {name for name, _ in names}:
+    elif stays(base, {name for name, _ in names}):
         yield PlanOperator(query, relation, kind, streams)
         for each in base.inputs:
             yield from _below(each, query, streams)

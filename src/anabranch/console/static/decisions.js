@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { clock, empty, figure, fill, h, number, percent, seconds } from "./dom.js";
 
-const KINDS = { Reordered: "New order", RoutesChanged: "Routes", PilotDecided: "Order by a sample", EffortChanged: "Effort of profiling", Started: "A worker starts", ProbesReordered: "New order of probes", CacheAdded: "A cache of a join", CacheDropped: "A cache less", ConstraintAdopted: "A constraint holds", ConstraintViolated: "A constraint is violated", QueryFailed: "Query failed", StreamFailed: "Stream failed" };
+const KINDS = { Reordered: "New order", RoutesChanged: "Routes", PilotDecided: "Order by a sample", EffortChanged: "Effort of profiling", Started: "A worker starts", ProbesReordered: "New order of probes", CacheAdded: "A cache of a join", CacheDropped: "A cache less", ConstraintAdopted: "A constraint holds", ConstraintViolated: "A constraint is violated", QueryFailed: "Query failed", StreamFailed: "Stream failed", MemoryExceeded: "More memory than the limit" };
 const OF_PLANS = ["Reordered", "RoutesChanged", "PilotDecided", "ProbesReordered", "CacheAdded", "CacheDropped", "ConstraintAdopted", "ConstraintViolated"];
 
 function chips(order, before) {

@@ -7,6 +7,7 @@ starts anew.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from anabranch.operators.held_states import HeldStates, usual_bytes
 from anabranch.operators.segments import INPUT, CellState, LogFile, Segment, next_segment
 from anabranch.operators.tapped import Tap, TappedOperator
 from anabranch.ordering.base import Seed
+from anabranch.planning.query_templates import MEMBER
 from anabranch.spark.continuous.exchange import Arrived, Parcel, cell_of
 
 NODE = "_node"
@@ -52,6 +54,9 @@ class Answers(Protocol):
 class CellReport:
     """What an operator did in one cell in one tick; `base_rows` and `base_bytes` are without its taps.
 
+    Of its bytes in memory, `fixed_bytes` cannot go to disk, and of an operator that keeps to a limit all others can;
+    `file_bytes` are there. `peak_bytes` is the most in memory in the tick.
+
     The files of answers that its task has written are in the report of the task's first operator.
     """
 
@@ -65,6 +70,10 @@ class CellReport:
     written: tuple[str, ...] = ()
     base_rows: int = 0
     base_bytes: int = 0
+    file_bytes: int = 0
+    fixed_bytes: int = 0
+    goes_to_disk: bool = False
+    peak_bytes: int = 0
     probes: tuple[ProbeReport, ...] = ()
     constraints: ConstraintReport | None = None
     traces: tuple[JoinTrace, ...] = ()
@@ -112,6 +121,18 @@ class TapTask:
 
 
 @dataclass(frozen=True)
+class MembersState:
+    """What an operator for queries that differ in constants holds for some of them, by their numbers, in its logs.
+
+    It knows nothing of `fresh` ones, which begin.
+    """
+
+    members: tuple[int, ...]
+    fresh: tuple[int, ...]
+    logs: Mapping[int, tuple[Segment, ...]]
+
+
+@dataclass(frozen=True)
 class NodeTask:
     """One operator of the network, as a worker runs it.
 
@@ -141,6 +162,11 @@ class NodeTask:
         What a join has learned in other workers, by input.
     trace
         The share of new rows of a join that are traced.
+    limits
+        The bytes of memory that it may take, by cell, where they are limited.
+    folded
+        Of an operator for queries that differ in constants what is wanted of its own state, and then of others that
+        are united with it.
     """
 
     node: str
@@ -155,6 +181,8 @@ class NodeTask:
     names: tuple[str, ...] = ()
     seeds: tuple[tuple[int, Seed], ...] = ()
     trace: float = 0.0
+    limits: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    folded: tuple[MembersState, ...] = ()
 
     @property
     def held_as(self) -> tuple[Hashable, ...]:
@@ -260,7 +288,14 @@ class CellTask:
         # Taken out while it changes: a task that fails half-way leaves nothing behind.
         held = _held.take(key)
         state = held or CellState(node.starts, node.columns, node.schema, node.names)
-        read = state.catch_up(log, file.folder, tick)
+        state.limit_memory(node.limits.get(cell))
+        wanted = {each for part in node.folded[:1] for each in part.members if each not in part.fresh}
+        read = state.catch_up(log, file.folder, tick, wanted)
+        if node.folded:
+            own, *others = node.folded
+            state.keep(MEMBER, own.members)
+            for other in others:
+                read += state.unite(other.logs.get(cell, ()), MEMBER, other.members, file.folder, tick)
         if held is None:
             state.operator.learn(dict(node.seeds))
         state.operator.limit_caches(self.cache_bytes)
@@ -287,6 +322,10 @@ class CellTask:
             read,
             base_rows=operator.base_rows,
             base_bytes=operator.base_bytes,
+            file_bytes=operator.file_bytes,
+            fixed_bytes=operator.fixed_bytes,
+            goes_to_disk=operator.goes_to_disk,
+            peak_bytes=operator.take_peak(),
             probes=operator.take_probes(),
             constraints=operator.take_constraints(),
             traces=operator.take_traces(),

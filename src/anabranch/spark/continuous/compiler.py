@@ -20,6 +20,8 @@ from anabranch.model.names import without_number
 from anabranch.operators.base import ELEMENT, END, EVER, FOREVER, START, TIME, WEIGHT
 from anabranch.operators.segments import INPUT
 from anabranch.planning.constants import masked
+from anabranch.planning.keys import has_map
+from anabranch.planning.placement import NOWHERE, chosen
 from anabranch.planning.probes import Probe, comparable
 from anabranch.planning.reading import JoinPlan, read
 from anabranch.planning.stages import VALID, VALID_FROM, Items, Stage
@@ -237,12 +239,13 @@ class Compiler:
         """What the operator makes of the flows, in every cell."""
         found, names = signature(stage, flows)
         inputs, columns, fields = [], [], {INPUT: pa.int32()}
-        for flow, distribution in zip(flows, stage.distributions, strict=True):
+        placement = NOWHERE if stage.single else chosen(stage.distributions, len(self._grid))
+        for number, (flow, distribution) in enumerate(zip(flows, stage.distributions, strict=True)):
             schema = self.schema(flow)
             _refuse_maps(schema, [name for _, of in distribution.codes for name in of])
             codes = {name: code(of, schema) for name, of in distribution.codes}
             kinds = {name: schema.field(name).type for name in flow.columns} | dict.fromkeys(codes, pa.int64())
-            cell = self._grid.only(found) if stage.single else self._grid.cell(distribution, schema)
+            cell = self._grid.only(found) if stage.single else self._grid.cell(distribution, schema, placement, number)
             inputs.append(tuple(_wanted(branch, cell, codes, kinds) for branch in flow.branches))
             columns.append((*flow.columns, *codes))
             fields |= {name: kind for name, kind in kinds.items() if name not in fields}
@@ -252,7 +255,7 @@ class Compiler:
         view = self._made(f"stage_{stage.number}", Known(hashed(found, tap), columns_known), deeper)
         instants = self._times(stage.asks) if stage.asks else None
         made = (stage, found, tap, deeper, tuple(inputs), tuple(columns), pa.schema(list(fields.items())))
-        self._steps.append(CellStep(view.name, *made, names, instants))
+        self._steps.append(CellStep(view.name, *made, names, instants, placement))
         self._bind_empty(view.name, stage.output)
         return replace(Sql.whole(view, stage.output.names), stage=stage.number)
 
@@ -309,14 +312,9 @@ class Compiler:
 
 def _refuse_maps(schema: pa.Schema, names: Sequence[str]) -> None:
     for name in names:
-        if _has_map(schema.field(name).type):
+        if has_map(schema.field(name).type):
             hint = "take values out of it, as in m['x'], or make a text of it, as in to_json(m)"
             raise QueryError(f"column {without_number(name)!r} is a map, and maps do not compare", hint=hint)
-
-
-def _has_map(kind: pa.DataType) -> bool:
-    parts = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
-    return bool(pa.types.is_map(kind)) or any(map(_has_map, parts))
 
 
 def _selected(scan: Scan, source: Input, more: Sequence[str]) -> Sql:

@@ -47,6 +47,11 @@ class ExchangeInput:
     cell: Scalar
     columns: tuple[tuple[str, Scalar, pa.DataType], ...]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of its columns."""
+        return pa.schema([(name, kind) for name, _, kind in self.columns])
+
     @cached_property
     def conditions(self) -> tuple[str, ...]:
         """Its conditions, in a form that is equal for equal ones."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, product
+from itertools import combinations, count, product
 
 import pyarrow as pa
 from sqlglot import exp
 
-from anabranch.expressions import Scalar
-from anabranch.planning.stages import Distribution
+from anabranch.expressions import Scalar, all_of
+from anabranch.planning.distribution import Distribution
+from anabranch.planning.placement import Along, Placement
 
 _PLACE = Scalar.parsed("CAST(pmod(c, s) AS INT)")
 _BESIDE = Scalar.parsed("p * s + t")
@@ -69,22 +70,32 @@ class Grid:
     def _cells(self) -> Scalar:
         return Scalar.call("array", *map(_int, self.values))
 
-    def cell(self, distribution: Distribution, schema: pa.Schema) -> Scalar:
-        """The cell of a row; where the row lacks a dimension of the grid, one row for every place along it."""
+    def cell(self, distribution: Distribution, schema: pa.Schema, placement: Placement, number: int = 0) -> Scalar:
+        """The cell of a row of an input; where it goes to several places along a dimension, one row for each."""
         if len(self) == 1:
             return _int(self.values[0])
-        sizes = _sizes(len(distribution.routes), len(self))
-        choices = [
-            range(1) if columns else range(size) for size, columns in zip(sizes, distribution.routes, strict=True)
-        ]
+        along = [each for each in placement.along(distribution, number) if each.size > 1]
+        hot = [place for place, each in enumerate(along) if each.copied]
+        cases = []
+        for copied in (set(some) for many in range(len(hot), -1, -1) for some in combinations(hot, many)):
+            met = all_of([_among(along[place].columns, along[place].copied, schema) for place in sorted(copied)])
+            cases.append((met, self._of_places([_places(each, schema, at in copied) for at, each in enumerate(along)])))
+        *others, (_, cells) = cases  # the last one is that of rows without hot keys
+        if not others and len(cells) == 1:
+            return cells[0]
+        ifs = [exp.If(this=met.tree, true=Scalar.call("array", *some).tree) for met, some in others]
+        usual = Scalar.call("array", *cells)
+        return Scalar.call("explode", Scalar(exp.Case(ifs=ifs, default=usual.tree)) if ifs else usual)
+
+    def _of_places(self, places: Sequence[Sequence[tuple[int, Scalar]]]) -> list[Scalar]:
+        """The cells at all combinations of places, which are given with the size of their dimension."""
         found = []
-        for choice in product(*choices):
+        for choice in product(*places):
             place = _int(0)
-            for size, columns, at in zip(sizes, distribution.routes, choice, strict=True):
-                there = _PLACE.substituted({"c": code(columns, schema), "s": _int(size)}) if columns else _int(at)
+            for size, there in choice:
                 place = _BESIDE.substituted({"p": place, "s": _int(size), "t": there})
             found.append(Scalar.call("element_at", self._cells, _NEXT.substituted({"p": place})))
-        return found[0] if len(found) == 1 else Scalar.call("explode", Scalar.call("array", *found))
+        return found
 
     def only(self, name: str) -> Scalar:
         """The cell of all rows of something that meet in one."""
@@ -111,13 +122,21 @@ def _int(number: int) -> Scalar:
     return Scalar(exp.Literal.number(number))
 
 
-def _sizes(dimensions: int, cells: int) -> list[int]:
-    """How many places each dimension has: a square as far as that goes.
+def _places(along: Along, schema: pa.Schema, copied: bool) -> list[tuple[int, Scalar]]:
+    """The places of a row along a dimension, each with how many places that has."""
+    if along.columns is None or copied:
+        return [(along.size, _int(at)) for at in range(along.size)]
+    by_key, by_row = (
+        _PLACE.substituted({"c": code(columns, schema), "s": _int(along.size)})
+        for columns in (along.columns, along.rows)
+    )
+    if not along.spread:
+        return [(along.size, by_key)]
+    spread = exp.If(this=_among(along.columns, along.spread, schema).tree, true=by_row.tree)
+    return [(along.size, Scalar(exp.Case(ifs=[spread], default=by_key.tree)))]
 
-    >>> _sizes(1, 4), _sizes(2, 4), _sizes(2, 8)
-    ([4], [2, 2], [4, 2])
-    """
-    if dimensions == 1:
-        return [cells]
-    second = next(size for size in range(int(cells**0.5), 0, -1) if cells % size == 0)
-    return [cells // second, second]
+
+def _among(columns: Sequence[str] | None, codes: Sequence[int], schema: pa.Schema) -> Scalar:
+    """Whether the key of a row is one of some."""
+    own = code(columns or (), schema)
+    return Scalar(exp.In(this=own.tree, expressions=[Scalar.long(each).tree for each in codes]))

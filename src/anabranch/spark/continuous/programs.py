@@ -7,18 +7,21 @@ Building the same as DataFrames, tick after tick, took a third of a short tick's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
 from anabranch.expressions import Scalar
 from anabranch.model.time_units import in_words
+from anabranch.planning.placement import NOWHERE, Placement
 from anabranch.planning.probes import Probe
 from anabranch.planning.stages import Stage
 from anabranch.spark.continuous.exchange import ExchangeInput
 from anabranch.spark.continuous.flows import Instants, Sql, View
+from anabranch.spark.continuous.grid import Grid
 
+Inputs: TypeAlias = tuple[tuple[ExchangeInput, ...], ...]
 InputKind: TypeAlias = Literal["came", "left", "table", "versions", "changes"]
 
 
@@ -91,6 +94,10 @@ class CellStep:
         Of the table in which all inputs are logged.
     names
         Its columns, in an order in which all operators of its signature have them.
+    instants
+        The times that it asks for.
+    placement
+        Where its inputs send rows, if nothing else is chosen.
     """
 
     view: str
@@ -98,11 +105,27 @@ class CellStep:
     signature: str
     tap: str
     depth: int
-    inputs: tuple[tuple[ExchangeInput, ...], ...]
+    inputs: Inputs
     columns: tuple[tuple[str, ...], ...]
     schema: pa.Schema
     names: tuple[str, ...]
     instants: Instants | None = None
+    placement: Placement = NOWHERE
+    _placed: dict[Placement, Inputs] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def placed(self, placement: Placement, grid: Grid) -> Inputs:
+        """What its inputs want, sent to cells by some placement: the same ones for the same."""
+        if placement == self.placement:
+            return self.inputs
+        if placement not in self._placed:
+            self._placed[placement] = tuple(
+                tuple(
+                    replace(wanted, cell=wanted.select.inlined(grid.cell(each, wanted.schema, placement, number)))
+                    for wanted in inputs
+                )
+                for number, (each, inputs) in enumerate(zip(self.stage.distributions, self.inputs, strict=True))
+            )
+        return self._placed[placement]
 
     @property
     def title(self) -> str:
