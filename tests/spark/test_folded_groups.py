@@ -11,7 +11,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engine.fold_nodes import FOLDED
-from anabranch.engine.folding import FEWEST
+from anabranch.engine.query_folds import FEWEST
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,8 +60,8 @@ def test_folded_queries_say_what_each_says_alone(spark: SparkSession) -> None:
     made, some = engine(spark), {}
     for name, text in TEXTS.items():
         for n in range(FEWEST + 1):
-            made.query(text.format(n=n * 9, m=n % 5), f"{name}{n}")
-        some[f"{name}3"] = text.format(n=27, m=3)
+            made.query(text.format(n=n * 6, m=n % 5), f"{name}{n}")
+        some[f"{name}3"] = text.format(n=18, m=3)
     made.query(COUNT.format(n=1), "own", share=False)
     made.query("Select Count(*) As n From s [Range 9 Seconds] Where value > 3", "whole")
     answers = made.run_batch()
@@ -86,7 +86,8 @@ def test_few_are_not_folded(spark: SparkSession) -> None:
 @pytest.mark.full(reason="two runs of an engine take a minute")
 def test_each_has_its_own_life(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.createDataFrame(ROWS, COLUMNS)
-    texts = {f"q{n}": COUNT.format(n=n * 8) for n in range(12)}
+    late = f"q{FEWEST}"
+    texts = {f"q{n}": COUNT.format(n=n * 5) for n in range(FEWEST + 1)}
 
     def arrive(first: int, last: int) -> None:
         some = rows.where(f"seq >= {first} and seq < {last}").coalesce(1)
@@ -103,14 +104,14 @@ def test_each_has_its_own_life(spark: SparkSession, tmp_path: Path) -> None:
         return made
 
     arrive(0, 30)
-    made = started([f"q{n}" for n in range(11)])
-    assert folded(made) == [11]
+    made = started([name for name in texts if name != late])
+    assert folded(made) == [FEWEST]
     made.queries["q1"].pause()
     made.drop("q2")
-    made.query(texts["q11"], "q11").start()
+    made.query(texts[late], late).start()
     arrive(30, 60)
     made.queries["q0"].await_idle()
-    assert folded(made) == [11]
+    assert folded(made) == [FEWEST]
     assert len(operators(made)) == 2, "what is held of one that is paused is by itself"
     made.queries["q1"].resume()
     made.share("q3", share=False)
@@ -119,17 +120,17 @@ def test_each_has_its_own_life(spark: SparkSession, tmp_path: Path) -> None:
     assert len(operators(made)) == 2, "one has come back, one has left"
     made.share("q3", share=True)
     made.stop()
-    names = [f"q{n}" for n in range(12) if n != 2]
+    names = [name for name in texts if name != "q2"]
     made = started(names)
     arrive(80, 120)
     made.queries["q0"].await_idle()
     assert len(operators(made)) == 1
     made.stop()
-    filled = made.queries["q11"].filled_since
+    filled = made.queries[late].filled_since
     assert filled is not None
     since = int((filled - ZERO).total_seconds())
-    want = alone(spark, {name: texts[name] for name in names if name != "q11"})
-    want |= alone(spark, {"q11": texts["q11"]}, since)
+    want = alone(spark, {name: texts[name] for name in names if name != late})
+    want |= alone(spark, {late: texts[late]}, since)
     assert {name: bag(made.queries[name].to_dataframe(), len(ROWS) - 1) for name in names} == want
 
 
@@ -143,5 +144,5 @@ def test_one_that_fails_fails_alone(spark: SparkSession) -> None:
     with pytest.raises(ab.QueriesFailed) as caught:
         made.run_batch()
     assert folded(made) == [count - 1]
-    assert set(made.queries) - set(caught.value.answers) == {f"q{count - 1}"}
+    assert set(made.queries) - set(caught.value.answers) == {"q8"}
     assert bag(caught.value.answers["q3"], len(ROWS) - 1) == alone(spark, {"q3": PART.format(n=-1)})["q3"]

@@ -19,7 +19,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from anabranch.engine.fold_nodes import Foldable, is_folded
-from anabranch.engine.folding import FEWEST
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.query import ContinuousQuery
 from anabranch.expressions import all_of
@@ -31,6 +30,8 @@ from anabranch.spark.continuous.programs import Program
 from anabranch.spark.continuous.views import Views
 from anabranch.spark.mapping import map_in_arrow
 
+FEWEST = 16
+"""Queries of one template that are worth an index: their rows pass through Python once more, coming and going."""
 Members: TypeAlias = tuple[tuple[int, int, tuple[Any, ...]], ...]
 """Queries: the number of each, the time from which on it sees rows, and its constants."""
 
