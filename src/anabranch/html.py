@@ -79,8 +79,8 @@ def described(event: Event) -> tuple[str, str]:
         case ConstraintViolated(query=query, constraint=constraint, cell=cell):
             return f"query {query}{_in(cell)}: {constraint} does not hold any more", "a row does not keep it"
         case MemoryExceeded(query=query, bytes=held, limit=limit):
-            what = f"operators take {held:,} bytes of memory, {held - limit:,} more than the limit"
-            return what, f"most of it is of query {query}, and cannot go to disk"
+            what = f"query {query} and others take {held:,} bytes of memory, {held - limit:,} more than the limit"
+            return what, "what is left cannot go to disk; most of it is of this query"
     raise InternalError(f"no words for a {type(event).__name__}")
 
 

@@ -2,8 +2,8 @@
 import { get } from "./api.js";
 import { clock, empty, figure, fill, h, number, percent, seconds } from "./dom.js";
 
-const KINDS = { Reordered: "New order", RoutesChanged: "Routes", PilotDecided: "Order by a sample", EffortChanged: "Effort of profiling", Started: "A worker starts", ProbesReordered: "New order of probes", CacheAdded: "A cache of a join", CacheDropped: "A cache less", ConstraintAdopted: "A constraint holds", ConstraintViolated: "A constraint is violated", QueryFailed: "Query failed", StreamFailed: "Stream failed", MemoryExceeded: "More memory than the limit" };
-const OF_PLANS = ["Reordered", "RoutesChanged", "PilotDecided", "ProbesReordered", "CacheAdded", "CacheDropped", "ConstraintAdopted", "ConstraintViolated"];
+const OF_PLANS = { Reordered: "New order", RoutesChanged: "Routes", PilotDecided: "Order by a sample", ProbesReordered: "New order of probes", CacheAdded: "A cache of a join", CacheDropped: "A cache less", ConstraintAdopted: "A constraint holds", ConstraintViolated: "A constraint is violated" };
+const KINDS = { ...OF_PLANS, EffortChanged: "Effort of profiling", Started: "A worker starts", QueryFailed: "Query failed", StreamFailed: "Stream failed", MemoryExceeded: "More memory than the limit" };
 
 function chips(order, before) {
   return h("span", { class: "chips" }, order.map((each, at) => {
@@ -54,7 +54,7 @@ export function decisions(root, app) {
     if (now === drawn) return;
     drawn = now;
     fill(figures,
-      figure(number(found.events.filter((each) => OF_PLANS.includes(each.kind)).length), "changes of plans, of the latest 500 events"),
+      figure(number(found.events.filter((each) => each.kind in OF_PLANS).length), "changes of plans, of the latest 500 events"),
       figure(filters.length ? number(Math.abs(Math.round(calls))) : "–", `${calls < 0 ? "calls more" : "calls fewer"} than written orders take`),
       figure(known.length ? seconds(saved) : "–", `predicate time saved${written ? ` (${percent(saved / written)})` : ""}`),
       figure(spent ? percent(deciding / spent) : "–", "of predicate time for profiling and deciding"));
