@@ -133,12 +133,13 @@ class ConstraintViolated(Event):
 class MemoryExceeded(Event):
     """Operators have begun to take more memory than the limit: what is left cannot go to disk. Answers are the same.
 
-    `query` is the one whose operators take most.
+    `query` is the one whose operators take most; `alone` says that the limit is its own.
     """
 
     query: str
     bytes: int
     limit: int
+    alone: bool = False
 
 
 @dataclass(frozen=True)

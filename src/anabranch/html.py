@@ -78,8 +78,9 @@ def described(event: Event) -> tuple[str, str]:
             return f"query {query}{_in(cell)}: {constraint} holds", "all rows so far keep it"
         case ConstraintViolated(query=query, constraint=constraint, cell=cell):
             return f"query {query}{_in(cell)}: {constraint} does not hold any more", "a row does not keep it"
-        case MemoryExceeded(query=query, bytes=held, limit=limit):
-            what = f"query {query} and others take {held:,} bytes of memory, {held - limit:,} more than the limit"
+        case MemoryExceeded(query=query, bytes=held, limit=limit, alone=alone):
+            who = f"query {query} takes" if alone else f"query {query} and others take"
+            what = f"{who} {held:,} bytes of memory, {held - limit:,} more than the limit"
             return what, "what is left cannot go to disk; most of it is of this query"
     raise InternalError(f"no words for a {type(event).__name__}")
 

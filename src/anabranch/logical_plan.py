@@ -68,7 +68,7 @@ class Unary:
 class WindowSpec:
     """What stands in the brackets behind a stream; without limits the window holds all rows so far.
 
-    Binder and rewrites ask it what kind of window it is, so that a kind is described here and nowhere else.
+    Binder and rewrites ask it what kind of window it is: a kind is described here.
 
     Parameters
     ----------

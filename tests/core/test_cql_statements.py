@@ -72,7 +72,8 @@ def test_a_stream_may_have_a_key() -> None:
 
 @pytest.mark.parametrize("before", ["", "From History ", "Into 'csv' With (path = 'x') "])
 def test_a_query_may_look_for_constraints(before: str) -> None:
-    found = one(f"Create Query q {before}With (constraints = 'exact') As Select k From s")
+    found = one(f"Create Query q {before}With (constraints = 'exact', memory = '2 MB') As Select k From s")
+    assert found.memory == "2 MB"
     assert isinstance(found, CreateQuery)
     assert (found.constraints, found.text) == ("exact", "Select k From s")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch import storage
-from anabranch.engine.memory_limit import MemoryLimit, shares
+from anabranch.engine.memory_limit import Budget, MemoryLimits, shares
 from anabranch.errors import ResourceError
 from anabranch.operators import cold_windows
 from anabranch.operators.base import FOREVER, Tick
@@ -183,19 +183,31 @@ def test_shares_are_fair_and_never_more_than_the_limit(seed: int) -> None:
     assert all(max(given.values()) <= given[each] + len(needs) for each in lacking)
 
 
-def test_more_than_the_limit_is_told_once() -> None:
-    def report(held: int, fixed: int) -> CellReport:
-        goes = fixed < held
-        return CellReport((), 1, 1, 1, held, 0.0, 0, fixed_bytes=fixed, peak_bytes=held, goes_to_disk=goes)
+def report(held: int, fixed: int) -> CellReport:
+    goes = fixed < held
+    return CellReport((), 1, 1, 1, held, 0.0, 0, fixed_bytes=fixed, peak_bytes=held, goes_to_disk=goes)
 
-    memory, nodes = MemoryLimit(1000), {"small": ["n1"], "large": ["n1", "n2"]}
-    fits, over = {("n1", 0): report(300, 0)}, {("n1", 0): report(300, 0), ("n2", 0): report(900, 900)}
-    assert memory.divided({"n1": [0, 1], "n2": [0]}, over) == {"n1": {0: 125, 1: 125}}
-    assert memory.exceeded(nodes, fits) == []
-    (event,) = memory.exceeded(nodes, over)
-    assert (event.query, event.bytes, event.limit) == ("large", 1200, 1000)
-    assert memory.exceeded(nodes, over) == []
-    assert memory.exceeded(nodes, fits) == []
-    assert len(memory.exceeded(nodes, over)) == 1
-    assert MemoryLimit().divided({"n1": [0]}, over) == {}
-    assert MemoryLimit().exceeded(nodes, over) == []
+
+NODES = {"small": ["n1"], "large": ["n1", "n2"]}
+CELLS = {"n1": [0, 1], "n2": [0]}
+FITS, OVER = {("n1", 0): report(300, 0)}, {("n1", 0): report(300, 0), ("n2", 0): report(900, 900)}
+
+
+def test_more_than_the_limit_is_told_once() -> None:
+    limits, whole = MemoryLimits(), [Budget(1000, ["small", "large"])]
+    assert limits.divided(whole, NODES, CELLS, OVER) == {"n1": {0: 125, 1: 125}}
+    assert limits.exceeded(whole, NODES, FITS) == []
+    (event,) = limits.exceeded(whole, NODES, OVER)
+    assert (event.query, event.bytes, event.limit, event.alone) == ("large", 1200, 1000, False)
+    assert limits.exceeded(whole, NODES, OVER) == []
+    assert limits.exceeded(whole, NODES, FITS) == []
+    assert len(limits.exceeded(whole, NODES, OVER)) == 1
+    assert limits.divided([], NODES, CELLS, OVER) == {}
+
+
+def test_an_operator_keeps_to_the_limits_of_all_its_queries() -> None:
+    limits, small = MemoryLimits(), Budget(100, ["small"], "small")
+    both = [Budget(10_000, ["small", "large"]), small, Budget(4000, ["large"], "large")]
+    assert limits.divided(both, NODES, CELLS, OVER) == {"n1": {0: 50, 1: 50}}
+    (event,) = limits.exceeded(both, NODES, OVER)
+    assert (event.query, event.bytes, event.limit, event.alone) == ("small", 300, 100, True)

@@ -45,6 +45,26 @@ def test_joins_keep_to_the_limit_and_answer_the_same(spark: SparkSession) -> Non
     assert "the rows of calls (range 1 hour), hosts (range 1 hour)" in made.describe("memory")
 
 
+@pytest.mark.full(reason="more state than the smallest limit")
+def test_a_query_has_a_limit_of_its_own(spark: SparkSession) -> None:
+    made = ab.Engine(spark, cells=2)
+    for name in ("calls", "hosts"):
+        made.stream(name, rows(spark, 0, ROWS), timestamp="ts", sequence="seq")
+    made.execute(f"Create Query small With (memory = '1 MiB') As {TEXT}", bounded=True)
+    made.query(TEXT.replace("As w", "As w, hosts.id"), name="large", share=False)
+    answers = made.run_batch()
+    assert answers["small"].count() == answers["large"].count() > ROWS
+    nodes = {name: set(state.nodes.values()) for name, state in made._checkpoint.manifest.queries.items()}
+    reports = made._runner.reports
+    bytes_of = {
+        name: [(e.held_bytes, e.file_bytes) for (node, _), e in reports.items() if node in own and e.goes_to_disk]
+        for name, own in nodes.items()
+    }
+    held, on_disk = (sum(each) for each in zip(*bytes_of["small"], strict=True))
+    assert held <= LIMIT < on_disk
+    assert not any(each for _, each in bytes_of["large"])
+
+
 def test_what_cannot_go_to_disk_is_told(spark: SparkSession) -> None:
     made = ab.Engine(spark, cells=2, memory=LIMIT)
     made.stream("calls", rows(spark, 0, ROWS), timestamp="ts", sequence="seq")
@@ -95,4 +115,9 @@ def test_after_a_restart_the_limit_holds_and_nothing_is_lost(spark: SparkSession
 def test_bad_limits_are_refused(spark: SparkSession, memory: int | str, said: str) -> None:
     with pytest.raises(QueryError) as refused:
         ab.Engine(spark, memory=memory)
+    assert str(refused.value).startswith(said)
+    engine = ab.Engine(spark)
+    engine.stream("calls", rows(spark, 0, 9), timestamp="ts")
+    with pytest.raises(QueryError) as refused:
+        engine.query("Select v From calls", "q", memory=memory)
     assert str(refused.value).startswith(said)

@@ -85,17 +85,18 @@ class StatementParser(WindowParser):
         rules = self._parse_for_each() if self._match_text_seq("FOR") else None
         history = self._match_text_seq("FROM", "HISTORY")
         sink = SinkClause(*self._parse_source("Into")) if self._match_texts(("INTO",), advance=False) else None
-        constraints = "off" if rules else self._parse_constraints()
-        return CreateQuery(name, *self._parse_body(), history, sink, rules, constraints)
+        options = {} if rules else self._parse_query_options()
+        body = self._parse_body()
+        return CreateQuery(name, *body, history, sink, rules, options.get("constraints", "off"), options.get("memory"))
 
-    def _parse_constraints(self) -> str:
-        """`With (constraints = 'exact')`, if it is here."""
+    def _parse_query_options(self) -> dict[str, str]:
+        """`With (constraints = 'exact', memory = '200 MB')`, if it is here."""
         start = self._curr
         options = {name.lower(): value for name, value in self._parse_with_options()}
-        unknown = next((name for name in options if name != "constraints"), None)
+        unknown = next((name for name in options if name not in ("constraints", "memory")), None)
         if unknown is not None:
             self.fail(f"a query has no option {unknown!r}", start, "as in With (constraints = 'exact')")
-        return options.get("constraints", "off")
+        return options
 
     def _parse_for_each(self) -> tuple[str, str]:
         """The key of rules, and the relation that holds them."""

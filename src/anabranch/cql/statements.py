@@ -90,7 +90,7 @@ class CreateQuery:
     """`Create Query busy [For Each rule In limits] [From History] [Into 'parquet' With (...)] As Select ...`.
 
     `for_each` is the key of the rules and the relation that holds them. Behind all that, before `As`, may stand
-    `With (constraints = 'exact')`.
+    `With (constraints = 'exact', memory = '200 MB')`.
     """
 
     name: str
@@ -100,6 +100,7 @@ class CreateQuery:
     sink: SinkClause | None = None
     for_each: tuple[str, str] | None = None
     constraints: str = "off"
+    memory: str | None = None
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,7 @@ class Engine:
         materialise: str = "auto",
         join: JoinPlan = "auto",
         constraints: Mode = "off",
+        memory: int | str | None = None,
     ) -> ContinuousQuery:
         """Register a query.
 
@@ -295,13 +296,23 @@ class Engine:
         constraints
             `exact`: joins find out which rows they will not need, and keep these on disk; `discard`: they forget them,
             and miss results where the data changes its ways; `off`: they keep whole windows in memory.
+        memory
+            What its operators may take in all cells together, such as `"200 MB"`, as for an engine. Operators that it
+            shares keep to the limits of all queries that use them.
         """
+        limit = limit_of(memory)
         require_join_plan(join)
         ConstraintConfig(constraints)
         self._registration.require_free(name)
         require_materialise(materialise)
         query = ContinuousQuery(
-            self._host, bind(text, self.catalog, name), text, share=share, join=join, constraints=constraints
+            self._host,
+            bind(text, self.catalog, name),
+            text,
+            share=share,
+            join=join,
+            constraints=constraints,
+            memory=limit,
         )
         self._registration.add_query(query, history=history, materialise=materialise)
         return query

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from anabranch.events import MemoryExceeded
@@ -52,47 +53,87 @@ def shares(limit: int, fixed: int, needs: Mapping[Part, int | None]) -> dict[Par
     return {part: got + left // len(given) for part, got in given.items()}
 
 
-class MemoryLimit:
-    """The limit of an engine, and what is known of its operators.
+@dataclass(frozen=True)
+class Budget:
+    """A limit, and whose it is.
 
     Parameters
     ----------
     limit
-        Bytes for all operators in all cells; None if there is none.
+        Bytes for all operators in all cells.
+    queries
+        Those that have to keep to it together.
+    query
+        The one that it was named for; none if it is that of an engine.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit
-        self._exceeded = False
+    limit: int
+    queries: Collection[str]
+    query: str | None = None
 
-    def divided(self, cells: Mapping[str, Collection[int]], reports: Reports) -> dict[str, dict[int, int]]:
-        """Bytes for the joins of a tick, by node and cell, given the cells of all nodes and their last reports."""
-        if self.limit is None:
-            return {}
-        fixed, needs = 0, dict[tuple[str, int], int | None]()
-        for node, own in cells.items():
-            for cell in own:
-                report = reports.get((node, cell))
-                fixed += 0 if report is None else report.fixed_bytes
-                if report is None:
-                    needs[node, cell] = None
-                elif report.goes_to_disk:
-                    needs[node, cell] = report.held_bytes - report.fixed_bytes + report.file_bytes
+
+class MemoryLimits:
+    """Divides budgets, and notices when they are exceeded. An operator that belongs to several keeps to all of them."""
+
+    def __init__(self) -> None:
+        self._exceeded: set[str | None] = set()
+
+    def divided(
+        self,
+        budgets: Sequence[Budget],
+        nodes: Mapping[str, Collection[str]],
+        cells: Mapping[str, Collection[int]],
+        reports: Reports,
+    ) -> dict[str, dict[int, int]]:
+        """Bytes for the joins of a tick, by node and cell.
+
+        Parameters
+        ----------
+        budgets
+            What has to be kept to.
+        nodes
+            The operators of each query.
+        cells
+            Where each of them runs.
+        reports
+            What each has said last.
+        """
         found: dict[str, dict[int, int]] = {}
-        for (node, cell), share in shares(self.limit, fixed, needs).items():
-            found.setdefault(node, {})[cell] = share
+        for budget in budgets:
+            own = {node: cells[node] for name in budget.queries for node in nodes[name]}
+            for (node, cell), share in _divided(budget.limit, own, reports).items():
+                given = found.setdefault(node, {})
+                given[cell] = min(share, given.get(cell, share))
         return found
 
-    def exceeded(self, nodes: Mapping[str, Sequence[str]], reports: Reports) -> list[MemoryExceeded]:
-        """An event if operators have begun to take more than the limit; `nodes` are those of each query."""
-        if self.limit is None:
-            return []
+    def exceeded(
+        self, budgets: Sequence[Budget], nodes: Mapping[str, Collection[str]], reports: Reports
+    ) -> list[MemoryExceeded]:
+        """Events of the budgets that operators have begun to exceed."""
         by_node: Counter[str] = Counter()
         for (node, _), report in reports.items():
             by_node[node] += report.peak_bytes
-        held = {query: sum(by_node[node] for node in own) for query, own in nodes.items()}
-        total = sum(by_node[node] for node in {node for own in nodes.values() for node in own})
-        before, self._exceeded = self._exceeded, total > self.limit
-        if before or not self._exceeded:
-            return []
-        return [MemoryExceeded(max(held, key=lambda query: held[query]), total, self.limit)]
+        events = []
+        for budget in budgets:
+            held = {query: sum(by_node[node] for node in set(nodes[query])) for query in budget.queries}
+            total = sum(by_node[node] for node in {node for query in budget.queries for node in nodes[query]})
+            if total <= budget.limit:
+                self._exceeded.discard(budget.query)
+            elif budget.query not in self._exceeded:
+                self._exceeded.add(budget.query)
+                most = max(held, key=lambda query: held[query])
+                events.append(MemoryExceeded(most, total, budget.limit, alone=budget.query is not None))
+        return events
+
+
+def _divided(limit: int, cells: Mapping[str, Collection[int]], reports: Reports) -> dict[tuple[str, int], int]:
+    fixed, needs = 0, dict[tuple[str, int], int | None]()
+    for node, own in cells.items():
+        for cell in own:
+            report = reports.get((node, cell))
+            fixed += 0 if report is None else report.fixed_bytes
+            if report is None:
+                needs[node, cell] = None
+            elif report.goes_to_disk:
+                needs[node, cell] = report.held_bytes - report.fixed_bytes + report.file_bytes
+    return shares(limit, fixed, needs)

@@ -51,6 +51,7 @@ class ContinuousQuery:
         share: bool = True,
         join: JoinPlan = "auto",
         constraints: Mode = "off",
+        memory: int | None = None,
     ) -> None:
         self._host = host
         self.query = query
@@ -58,6 +59,7 @@ class ContinuousQuery:
         self.share = share
         self.join = join
         self.constraints = constraints
+        self.memory = memory  # bytes that its operators may take
         self.join_trace = 0.0  # the share of rows of which its joins tell the partners
         self.sink: Sink | None = None
         self.retain: int | None = None  # microseconds that its answer stays after it was delivered

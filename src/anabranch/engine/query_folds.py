@@ -116,7 +116,7 @@ class QueryTemplates:
             state = manifest.queries[query.name]
             if query.name not in self._values:
                 continue
-            begins = state.position == state.since and query.share
+            begins = state.position == state.since and query.share and query.memory is None
             if is_folded(state) or (begins and counts[self._values[query.name][0]] >= FEWEST):
                 found[query.name] = self._foldable(query)
         return found

@@ -32,7 +32,7 @@ from anabranch.engine.indexes import Indexes
 from anabranch.engine.join_ledger import JoinLedger, distinct_names
 from anabranch.engine.layout import ANSWERS, STATE, UNCONFIRMED, filed
 from anabranch.engine.manifest import Manifest, QueryState, StoredFile
-from anabranch.engine.memory_limit import MemoryLimit
+from anabranch.engine.memory_limit import Budget, MemoryLimits
 from anabranch.engine.network_graph import NetworkGraph, network_graph
 from anabranch.engine.network_tick import FoldedQuery, NetworkQuery, NetworkTick, Setting
 from anabranch.engine.pass_through import Answering, pass_through
@@ -41,6 +41,7 @@ from anabranch.engine.query_folds import Members, QueryTemplates
 from anabranch.engine.registry import Registry
 from anabranch.engine.relations import Relations
 from anabranch.engine.store import WRITTEN_ROW, BufferTask
+from anabranch.events import MemoryExceeded
 from anabranch.logical_plan import scans
 from anabranch.model.names import OP, TS, quoted
 from anabranch.operators.base import EVER, FOREVER, TIME, WEIGHT
@@ -131,7 +132,8 @@ class QueryRuntime:
         self._indexes = Indexes(self._views, self.relations, registry.relations)
         self._folds = Folds(self._views)
         self._folded: dict[str, Folded] = {}
-        self.memory = MemoryLimit(memory)
+        self._memory = memory
+        self._limits = MemoryLimits()
         self.templates = QueryTemplates(self._views, self._template_program)
         self.joins = JoinLedger()
         looked_up, learned = self._indexes.look_up, self.joins.seeds
@@ -328,8 +330,26 @@ class QueryRuntime:
                 return self._due(manifest, state, until, each.name, each.ago)
             return self._known(each, manifest)
 
-        limits = self.memory.divided(self._cells_of_nodes(manifest), last) if self.memory.limit is not None else {}
+        limits = self._limits_of(manifest, last)
         return NetworkTick(self._setting, members, manifest, until, prefix, reports, rows, limits)
+
+    def _limits_of(self, manifest: Manifest, last: Reports) -> dict[str, dict[int, int]]:
+        """The bytes that operators may take, by node and cell."""
+        budgets = self._budgets(manifest)
+        if not budgets:
+            return {}
+        return self._limits.divided(budgets, _nodes(manifest), self._cells_of_nodes(manifest), last)
+
+    def memory_exceeded(self, manifest: Manifest, reports: Reports) -> list[MemoryExceeded]:
+        """What is to be said of limits of memory after a tick."""
+        budgets = self._budgets(manifest)
+        return self._limits.exceeded(budgets, _nodes(manifest), reports) if budgets else []
+
+    def _budgets(self, manifest: Manifest) -> list[Budget]:
+        """The limit of the engine, and those of queries."""
+        own = {name: query.memory for name, query in self._registry.queries.items() if name in manifest.queries}
+        budgets = [Budget(limit, [name], name) for name, limit in own.items() if limit is not None]
+        return budgets if self._memory is None else [Budget(self._memory, list(manifest.queries)), *budgets]
 
     def _cells_of_nodes(self, manifest: Manifest) -> dict[str, Sequence[int]]:
         """The cells in which the operators of all queries run."""
@@ -516,3 +536,8 @@ def _answer_text(query: ContinuousQuery, program: Program) -> str:
         columns[OP] = f"CASE WHEN {WEIGHT} > 0 THEN '+' ELSE '-' END"
     listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns.items())
     return f"SELECT {listed} FROM ({program.answer.text})"
+
+
+def _nodes(manifest: Manifest) -> dict[str, list[str]]:
+    """The operators of each query."""
+    return {name: list(state.nodes.values()) for name, state in manifest.queries.items()}

@@ -170,8 +170,7 @@ class Scheduler:
         self._history.events += reordered(manifest, self.runner.last, joined)
         self._history.events += cache_events(manifest, self.runner.last, joined)
         self._history.events += constraint_events(manifest, self.runner.last, joined)
-        nodes = {name: list(state.nodes.values()) for name, state in manifest.queries.items()}
-        self._history.events += self._runtime.memory.exceeded(nodes, self.runner.reports)
+        self._history.events += self._runtime.memory_exceeded(manifest, self.runner.reports)
 
     def _lost(self, stream: str, error: BaseException) -> None:
         """A stream cannot be read: queries that read it stop, others go on."""

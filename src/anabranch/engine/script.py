@@ -72,7 +72,13 @@ def _execute(engine: Engine, spark: SparkSession, statement: cql.Statement, boun
 def _create_query(engine: Engine, statement: cql.CreateQuery) -> ContinuousQuery:
     if statement.for_each is None:
         constraints = cast("Mode", statement.constraints)
-        return engine.query(statement.ast, statement.name, history=statement.from_history, constraints=constraints)
+        return engine.query(
+            statement.ast,
+            statement.name,
+            history=statement.from_history,
+            constraints=constraints,
+            memory=statement.memory,
+        )
     key, relation = statement.for_each
     return engine.rules(statement.name, statement.ast, key=key, over=relation, history=statement.from_history).query
 
