@@ -71,11 +71,10 @@ def test_a_stream_may_have_a_key() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "From History ", "Into 'csv' With (path = 'x') "])
-def test_a_query_may_look_for_constraints(before: str) -> None:
+def test_a_query_has_options(before: str) -> None:
     found = one(f"Create Query q {before}With (constraints = 'exact', memory = '2 MB') As Select k From s")
-    assert found.memory == "2 MB"
     assert isinstance(found, CreateQuery)
-    assert (found.constraints, found.text) == ("exact", "Select k From s")
+    assert (found.constraints, found.memory, found.text) == ("exact", "2 MB", "Select k From s")
 
 
 def test_other_options_of_a_query_are_refused() -> None:
