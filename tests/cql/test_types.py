@@ -101,7 +101,7 @@ def test_types_that_do_not_compare_are_shown_in_the_query(marked: str) -> None:
     [
         (
             "Select j, «Sum(k») From words Group By j",
-            "sum needs numbers, and its argument is a string",
+            "sum needs numbers, and its argument is of type string",
             "cast it, or use count, min or max",
         ),
         (

@@ -790,7 +790,7 @@ def test_tables_show_what_is_registered(story: Story, capsys: pytest.CaptureFixt
 
 def test_notebooks_show_engines_and_queries(story: Story) -> None:
     page = story.engine._repr_html_()
-    assert re.findall("<h4>(.*?)</h4>", page) == ["Queries", "Streams", "Relations", "Views"]
+    assert re.findall("<h4>(.*?)</h4>", page) == ["Queries", "Streams", "Relations", "Views", "Memory"]
     assert "<tr><td>r</td><td>-</td><td>k, label</td></tr>" in page
     assert "<td>Select k, a From s Where a &lt; 5</td>" in page
     page = story.engine.queries["busy"]._repr_html_()
@@ -1257,7 +1257,7 @@ def test_a_stream_that_cannot_be_read_stops_its_readers_alone_until_it_is_mended
         ("Select k From s Order By k", "Order By"),
         ("Select nothing(k) From s", "nothing"),
         ("Select Sum(label) As n From s [Now], r Where s.k = r.k", "sum needs numbers"),
-        ("Select\nMax(array(k)) As m From s [Rows 2]", "max compares values, .* a list.* at line 2, column 1"),
+        ("Select\nMax(array(k)) As m From s [Rows 2]", "max compares values, .* array<bigint> at line 2, column 1"),
         ("Select Count(Distinct struct(k)) As m From s", "count of distinct values compares values"),
     ],
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TypeAlias
 
 from anabranch.logical_plan import (
     Aggregate,
@@ -48,30 +47,25 @@ def renaming(plan: Plan) -> tuple[Plan, tuple[tuple[str, str], ...]]:
     return below, tuple((there[scalar.columns[0]], name) for name, scalar in plan.items)
 
 
-Places: TypeAlias = tuple[tuple[str, ...], ...]
-"""Columns that decide in which cell a row is: of each group one is enough."""
-
-
-def place_of(plan: Plan) -> Places | None:
+def place_of(plan: Plan) -> tuple[str, ...] | None:
     """The columns that decide in which cell a row of a stage is; None for plans that need no stage.
 
-    Of a join these are its keys, of each class any one, and all other columns, as hot keys may be spread by rows.
+    Of a join these are its keys, of each class the first one, and all other columns, as hot keys may be spread by rows.
     """
     match plan:
         case Aggregate():
-            return _each(plan.keys)
+            return plan.keys
         case Window() if not plan.by_time and plan.slide is None:
-            return _each(plan.partition)
+            return plan.partition
         case Distinct():
-            return _each(plan.columns)
+            return plan.columns
         case SetOperation() if plan.kind != "union" or not plan.all:
-            return _each(plan.columns)
+            return plan.columns
         case Member():
-            return _each(plan.columns)
+            return plan.columns
         case Join() if looking_up(plan) is None:
             keyed = {name for key in plan.keys for _, name in key}
-            classes = tuple(tuple(name for _, name in key) for key in plan.keys)
-            return (*classes, *_each([name for name in plan.columns if name not in keyed]))
+            return (*(min(key)[1] for key in plan.keys), *(name for name in plan.columns if name not in keyed))
         case _:
             return None
 
@@ -79,11 +73,7 @@ def place_of(plan: Plan) -> Places | None:
 def stays(plan: Plan, names: Collection[str]) -> bool:
     """Whether equal rows of what a stage makes are in the same cell, if these columns are left of them."""
     place = place_of(plan)
-    return place is not None and all(any(name in names for name in group) for group in place)
-
-
-def _each(names: Sequence[str]) -> Places:
-    return tuple((name,) for name in names)
+    return place is not None and set(place) <= set(names)
 
 
 def tested(plan: Member) -> tuple[Plan, list[Member]]:

@@ -58,7 +58,7 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     if compares and argument is not None and pa.types.is_nested(argument) and not is_bundle(argument):
         of = f"{function.name} of distinct values" if aggregation.distinct else function.name
         raise TypeProblem(
-            f"{of} compares values, and its argument is a {sql_name(argument)}",
+            f"{of} compares values, and its argument is of type {sql_name(argument)}",
             hint="take a part of it, or cast it to a string, as in to_json(a)",
         )
     if argument is None:  # rows are counted
@@ -66,7 +66,7 @@ def aggregate_type(aggregation: Aggregation, argument: pa.DataType | None) -> pa
     argument = pa.int64() if is_bundle(argument) else argument
     if function.numeric and not _is_number(argument):
         raise TypeProblem(
-            f"{function.name} needs numbers, and its argument is a {sql_name(argument)}",
+            f"{function.name} needs numbers, and its argument is of type {sql_name(argument)}",
             hint="cast it, or use count, min or max",
         )
     return function.result_type(argument)
