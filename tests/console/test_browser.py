@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,14 @@ def opened(browser: Browser, stage: Stage) -> Iterator[Callable[..., Page]]:
     assert not [each for each in wrong if "401" not in each and "ERR_" not in each and "400" not in each]
 
 
+def until(page: Page, expression: str) -> None:
+    """Wait until something is true of a page, whose policy lets nobody evaluate a text in it but from outside."""
+    end = time.monotonic() + 60
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(50)
+
+
 def test_a_query_is_registered_and_its_rows_arrive(stage: Stage, opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_role("button", name="New query").click()
@@ -76,7 +85,7 @@ def test_a_query_is_registered_and_its_rows_arrive(stage: Stage, opened: Callabl
     page.wait_for_selector("td:has-text('h1')")
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Drop").click()
-    page.wait_for_function("() => !document.querySelector('.list').textContent.includes('typed')")
+    until(page, "!document.querySelector('.list').textContent.includes('typed')")
     assert "typed" not in stage.engine.queries
 
 
@@ -92,7 +101,7 @@ def test_every_page_shows_something_at_both_widths_and_in_both_themes(
         for name in PAGES:
             page.goto(f"{stage.service.address}/#/{name}")
             page.wait_for_selector("nav [aria-current]")
-            page.wait_for_function("document.querySelector('main').innerText.length > 40")
+            until(page, "document.querySelector('main').innerText.length > 40")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -165,8 +174,10 @@ def test_a_row_is_traced_and_picked(stage: Stage, opened: Callable[..., Page]) -
         assert said.first.inner_text() == ("passed" if size > 20 else "dropped")
     page.get_by_label("Share of rows that are traced").select_option("no rows")
     (of,) = stage.engine.queries["picked"].filters()
-    page.wait_for_function("document.querySelector('[aria-label^=Share]').value === '0'")
-    assert of.trace_share == 0
+    end = time.monotonic() + 60
+    while of.trace_share:
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
 
 
 @LONG
@@ -186,7 +197,7 @@ def test_two_plans_are_compared_and_the_other_one_is_used(stage: Stage, opened: 
     assert (of.policy, of.order, of.rival) == ("fixed", ("odd(size)", "large(size)"), None)
     for left in (2, 1, 0):
         page.get_by_role("button", name="Undo the last change").click()
-        page.wait_for_function(f"left => {rows} === left", arg=earlier + left)
+        until(page, f"{rows} === {earlier + left}")
     assert (of.policy, of.order, of.rival) == ("auto", None, None)
 
 
@@ -203,7 +214,7 @@ def test_skew_and_sharing_are_steered_and_taken_back(stage: Stage, opened: Calla
     page.keyboard.press("Space")
     page.wait_for_selector("td:has-text('sharing of twin')")
     assert not shares()
-    page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'twin shares operators'")
+    until(page, "document.activeElement.getAttribute('aria-label') === 'twin shares operators'")
     page.get_by_label("Skew of calls", exact=True).fill("4 seconds")
     page.get_by_role("button", name="Set the skew of calls").click()
     page.wait_for_selector("td:has-text('skew of calls')")
@@ -272,12 +283,12 @@ def test_what_has_failed_is_said_on_every_page(stage: Stage, opened: Callable[..
     page.wait_for_selector(".bad:has-text('DIVIDE_BY_ZERO')")
     page.goto(f"{stage.service.address}/#/decisions")
     stage.engine.drop("failing")
-    page.wait_for_function("!document.querySelector('#status').textContent.includes('failed')")
+    until(page, "!document.querySelector('#status').textContent.includes('failed')")
     assert not page.locator("#failure").is_visible()
     stage.engine._loop.failure = OSError("the disk is full")  # as the thread of ticks says it
     page.wait_for_selector("#failure:has-text('the disk is full')")
     stage.engine._loop.failure = None
-    page.wait_for_function("document.querySelector('#failure').hidden")
+    until(page, "document.querySelector('#failure').hidden")
 
 
 NAMED = "e => (e.getAttribute('aria-label') || e.textContent).trim() || (e.labels && e.labels.length)"
@@ -292,7 +303,7 @@ def test_texts_stand_out_and_controls_have_names(stage: Stage, opened: Callable[
         page.wait_for_selector("nav a")
         for name in PAGES:
             page.goto(f"{stage.service.address}/#/{name}")
-            page.wait_for_function("document.querySelector('main').innerText.length > 40")
+            until(page, "document.querySelector('main').innerText.length > 40")
             assert page.evaluate(CONTRAST) == [], f"{name}, {scheme}"
             for role in ("button", "textbox", "combobox", "link", "slider", "spinbutton"):
                 found = page.get_by_role(role, include_hidden=False)
@@ -355,7 +366,7 @@ def test_a_snapshot_opens_without_the_engine(stage: Stage, opened: Callable[...,
     page.wait_for_selector("td:has-text('h0')")
     for name in PAGES[1:-1]:
         page.evaluate(f"location.hash = '#/{name}'")
-        page.wait_for_function("document.querySelector('main').innerText.length > 30")
+        until(page, "document.querySelector('main').innerText.length > 30")
         assert page.locator("h1").first.inner_text().lower() == name
 
 
@@ -410,7 +421,7 @@ def test_a_page_holds_no_more_after_many_updates(stage: Stage, opened: Callable[
     page.goto(stage.service.url)
     page.wait_for_selector("nav a")
     page.goto(f"{stage.service.address}/#/{name}")
-    page.wait_for_function("document.querySelector('main').innerText.length > 40")
+    until(page, "document.querySelector('main').innerText.length > 40")
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
 
