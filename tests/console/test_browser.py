@@ -426,14 +426,20 @@ def test_a_page_holds_no_more_after_many_updates(stage: Stage, opened: Callable[
     session.send("Performance.enable")
 
     def held(updates: int) -> dict[str, float]:
+        """What is left after some updates, when nothing more can be collected, beside what is shown."""
         page.evaluate("churn", updates)
-        session.send("HeapProfiler.collectGarbage")
-        found = session.send("Performance.getMetrics")["metrics"]
-        counts = {each["name"]: each["value"] for each in found if each["name"] in ("Nodes", "JSEventListeners")}
-        return counts | {"shown": page.evaluate("document.querySelectorAll('*').length")}
+        left: dict[str, float] = {}
+        while True:
+            session.send("HeapProfiler.collectGarbage")
+            found = session.send("Performance.getMetrics")["metrics"]
+            counts = {each["name"]: each["value"] for each in found if each["name"] in ("Nodes", "JSEventListeners")}
+            if left and all(counts[kind] >= left[kind] for kind in left):
+                return left | {"shown": page.evaluate("document.querySelectorAll('*').length")}
+            left = counts
 
     held(30)
     before, after = held(30), held(UPDATES)
-    assert after["shown"] == before["shown"]
-    for kind in ("Nodes", "JSEventListeners"):
-        assert after[kind] <= before[kind] + 20, (kind, before, after)
+    more = after["shown"] - before["shown"]  # other figures may have a row more
+    assert abs(more) <= 10
+    assert after["Nodes"] <= before["Nodes"] + 20 + 2 * more, (before, after)
+    assert after["JSEventListeners"] <= before["JSEventListeners"] + 20, (before, after)
