@@ -143,8 +143,10 @@ def test_rows_counts_and_state_are_those_of_a_classic_session(tmp_path: Path) ->
     classic, connect = run("classic", tmp_path), run("connect", tmp_path)
     assert "classic SparkSession" in connect.pop("engine")
     assert "Spark Connect" in connect.pop("explained")
+    for retried in (classic["retried"], connect["retried"]):  # which predicate drops a row depends on their order
+        assert retried["rows"] == 2000, "a task that failed, or whose worker died, counts once"
+        retried["dropped"] = sum(retried["dropped"])
     assert connect == classic
-    assert connect["retried"]["rows"] == 2000, "a task that failed, or whose worker died, counts once"
 
 
 def test_a_record_goes_on_beside_the_last_row_whether_or_not_that_passes() -> None:
