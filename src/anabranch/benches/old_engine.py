@@ -100,7 +100,7 @@ def _contest(versions: Mapping[str, Process], asked: dict[str, Any], out: Path, 
     for number in range(rounds + 1):  # the first is to warm up
         turn = number % len(names)
         for each in names[turn:] + names[:turn]:
-            reply = versions[each].run(asked | {"out": str(out)})
+            reply = versions[each].run(asked | {"out": str(out / f"{each.replace(' ', '-')}-{number}")})
             found = (reply["count"], reply["checksum"])
             result.answer = result.answer or found
             if found != result.answer:
