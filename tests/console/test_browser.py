@@ -439,7 +439,6 @@ def test_a_page_holds_no_more_after_many_updates(stage: Stage, opened: Callable[
 
     held(30)
     before, after = held(30), held(UPDATES)
-    more = after["shown"] - before["shown"]  # other figures may have a row more
-    assert abs(more) <= 10
-    assert after["Nodes"] <= before["Nodes"] + 20 + 2 * more, (before, after)
-    assert after["JSEventListeners"] <= before["JSEventListeners"] + 20, (before, after)
+    assert after["shown"] == before["shown"]  # the same figures, so that axes have as many ticks
+    for kind in ("Nodes", "JSEventListeners"):
+        assert after[kind] <= before[kind] + 20, (kind, before, after)

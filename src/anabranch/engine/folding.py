@@ -14,7 +14,7 @@ S. Chandrasekaran, M. Franklin, *Streaming Queries over Streaming Data*, VLDB 20
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from anabranch.engine.index_task import IndexTask
 from anabranch.expressions import Scalar
 from anabranch.logical_plan import Filter, Plan, Query, Scan, walk
 from anabranch.planning.constants import masked, taken_out
@@ -172,20 +173,6 @@ def together(queries: Iterable[tuple[Key, Folded | None]]) -> dict[str, list[Key
     return {template: members for template, members in groups.items() if len(members) >= FEWEST}
 
 
-@dataclass(frozen=True)
-class FoldTask:
-    """Says which rows are for which queries, in a worker."""
-
-    index: Broadcast[IndexLookUp]
-    schema: pa.Schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each row with each query that wants it."""
-        for batch in batches:
-            found = self.index.value.found(pa.Table.from_batches([batch]))
-            yield from found.select(self.schema.names).cast(self.schema).to_batches()
-
-
 class Folds:
     """The indexes of constants that are in use, and the views of what they find.
 
@@ -202,7 +189,7 @@ class Folds:
     def rows(self, template: Template, values: Sequence[tuple[Any, ...]], *, begins: bool) -> Sql:
         """What queries with these constants answer to the rows of their stream, each with the place of its query."""
         view = self._view(template.key)
-        task = FoldTask(self._index(template, tuple(values)), template.found)
+        task = IndexTask(self._index(template, tuple(values)), template.found)
         rows = self._views.select(template.rows.text, begins)
         self._views.bind(view, map_in_arrow(rows, task, from_arrow_schema(template.found)))
         return template.answers(view)

@@ -8,8 +8,7 @@ index of constants, and operators keep each of them apart (`fold_nodes.py` says 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from anabranch.engine.fold_nodes import Foldable, is_folded
+from anabranch.engine.index_task import IndexTask
 from anabranch.engine.manifest import Manifest, QueryState
 from anabranch.engine.query import ContinuousQuery
 from anabranch.expressions import all_of
@@ -34,20 +34,6 @@ FEWEST = 16
 """Queries of one template that are worth an index: their rows pass through Python once more, coming and going."""
 Members: TypeAlias = tuple[tuple[int, int, tuple[Any, ...]], ...]
 """Queries: the number of each, the time from which on it sees rows, and its constants."""
-
-
-@dataclass(frozen=True)
-class MatchTask:
-    """Finds the matches of rows, in a worker."""
-
-    index: Broadcast[IndexLookUp]
-    schema: pa.Schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each row with each query that wants it."""
-        for batch in batches:
-            found = self.index.value.found(pa.Table.from_batches([batch]))
-            yield from found.select(self.schema.names).cast(self.schema).to_batches()
 
 
 class QueryTemplates:
@@ -133,7 +119,7 @@ class QueryTemplates:
     def matches(self, template: QueryTemplate, members: Members, rows: DataFrame) -> DataFrame:
         """The matches of rows of the stream, for some queries."""
         wanted = rows.where(all_of(template.safe).sql) if template.safe else rows
-        task = MatchTask(self._index(template, members), template.matched)
+        task = IndexTask(self._index(template, members), template.matched)
         read = wanted.select(*map(quoted, template.read))
         return map_in_arrow(read, task, from_arrow_schema(template.matched))
 
